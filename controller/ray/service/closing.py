@@ -46,11 +46,11 @@ from controller.runtime.reconcile.definitions import set_fields_known
 # Text about the clusters that are to be deleted when their connections are closed.
 
 
-def closing_text(seen: ServiceObservation, now: datetime) -> str:
+def closing_text(seen: ServiceObservation) -> str:
     """Return clauses about the clusters that are to be deleted; empty if there is none."""
     found = {each.cluster: each for each in seen.closings if each.ends}
     names = sorted(each.metadata.name for each in seen.others if each.metadata.name in found)
-    return "; ".join(_text(found[name], now) for name in names)
+    return "; ".join(_text(found[name], seen.now) for name in names)
 
 
 def _text(closing: Closing, now: datetime) -> str:
@@ -129,20 +129,20 @@ def _closing(
     yield replace(found, outcome=dashboards.outcome(found.head, found.id))
 
 
-def close_connections(seen: ServiceObservation, now: datetime) -> Iterator[HeadCommand]:
+def close_connections(seen: ServiceObservation) -> Iterator[HeadCommand]:
     """Yield the commands that are not carried out yet."""
     for each in seen.closings:
-        if each.outcome is None and now < each.deadline:
+        if each.outcome is None and seen.now < each.deadline:
             until = each.deadline - _LAST_POLL
             command = CloseConnections(each.id, each.deadline, each.due, until, each.ends)
             yield HeadCommand(each.head, command)
 
 
-def seconds_to_cut(seen: ServiceObservation, now: datetime) -> Iterator[float]:
+def seconds_to_cut(seen: ServiceObservation) -> Iterator[float]:
     """Yield the seconds until connections that are still open are cut."""
     for each in seen.closings:
-        if not each.is_over(now):
-            yield (each.deadline - now).total_seconds()
+        if not each.is_over(seen.now):
+            yield (each.deadline - seen.now).total_seconds()
 
 
 # Suspends and resumes a RayService: stored in conditions before anything is deleted.
@@ -152,21 +152,21 @@ def seconds_to_cut(seen: ServiceObservation, now: datetime) -> Iterator[float]:
 _SCOPE: Final = "suspension"
 
 
-def plan_suspension(seen: ServiceObservation, now: datetime) -> Plan | None:
+def plan_suspension(seen: ServiceObservation) -> Plan | None:
     """Return the next step of a suspension or its end; None if the RayService should serve."""
     if is_suspending(seen):
-        left = tuple(_deletions(seen, now))
+        left = tuple(_deletions(seen))
         if left or has_leftovers(seen):
             return Plan(
                 stages=(left,) if left else (),
-                status=_waiting(seen, now),
-                requeue_after=min(seconds_to_cut(seen, now), default=None),
+                status=_waiting(seen),
+                requeue_after=min(seconds_to_cut(seen), default=None),
             )
-        return Plan(commit=_completed(seen, now))
+        return Plan(commit=_completed(seen))
     suspend = is_to_be_suspended(seen)
     if seen.is_true(SUSPENDED):
-        return Plan(status=_remains(seen, now)) if suspend else Plan(commit=_resumed(seen, now))
-    return Plan(commit=_requested(seen, now)) if suspend else None
+        return Plan(status=_remains(seen)) if suspend else Plan(commit=_resumed(seen))
+    return Plan(commit=_requested(seen)) if suspend else None
 
 
 def is_suspending(seen: ServiceObservation) -> bool:
@@ -198,9 +198,9 @@ def _routing_objects(seen: ServiceObservation) -> Iterator[tuple[Resource[Any], 
             yield resource, found
 
 
-def _deletions(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
+def _deletions(seen: ServiceObservation) -> Iterator[Write]:
     """Yield the deletions of what leads to the clusters, then of those without connections."""
-    yield from delete_closed(seen, now)
+    yield from delete_closed(seen)
     for service in seen.services:
         if not service.metadata.terminating:
             yield delete_child(seen.service.metadata.namespace, SERVICES, service)
@@ -209,46 +209,46 @@ def _deletions(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
             yield delete_child(seen.service.metadata.namespace, resource, found)
 
 
-def _requested(seen: ServiceObservation, now: datetime) -> MergePatch:
-    conditions = seen.conditions_at(now)
+def _requested(seen: ServiceObservation) -> MergePatch:
+    conditions = seen.condition_set()
     conditions.set(SUSPENDING, "True", "SuspendRequested", "spec.suspend is true")
     _set_unready(conditions, seen, "SuspendInProgress")
     cleared = {ACTIVE: None, PENDING: None, "numServeEndpoints": 0, "serviceStatus": ""}
     return seen.commit(_SCOPE, conditions, cleared)
 
 
-def _waiting(seen: ServiceObservation, now: datetime) -> StatusPatch:
+def _waiting(seen: ServiceObservation) -> StatusPatch:
     """Report which connections the suspension waits for."""
-    conditions = seen.conditions_at(now)
-    message = f"spec.suspend is true; {closing_text(seen, now)}".removesuffix("; ")
+    conditions = seen.condition_set()
+    message = f"spec.suspend is true; {closing_text(seen)}".removesuffix("; ")
     conditions.set(SUSPENDING, "True", "SuspendRequested", message)
     return StatusPatch({"conditions": conditions.as_list()})
 
 
-def _completed(seen: ServiceObservation, now: datetime) -> MergePatch:
-    return seen.commit(_SCOPE, _suspended(seen, now), {}, _event(seen, "Suspended"))
+def _completed(seen: ServiceObservation) -> MergePatch:
+    return seen.commit(_SCOPE, _suspended(seen), {}, _event(seen, "Suspended"))
 
 
-def _remains(seen: ServiceObservation, now: datetime) -> StatusPatch:
+def _remains(seen: ServiceObservation) -> StatusPatch:
     """Report whether edits are valid, and that they were observed."""
-    conditions = _suspended(seen, now)
+    conditions = _suspended(seen)
     set_fields_known(conditions, seen.unknown_fields)
     seen.definition.set_in(conditions)
     generation = seen.service.metadata.generation
     return StatusPatch({"observedGeneration": generation, "conditions": conditions.as_list()})
 
 
-def _suspended(seen: ServiceObservation, now: datetime) -> ConditionSet:
-    conditions = seen.conditions_at(now)
+def _suspended(seen: ServiceObservation) -> ConditionSet:
+    conditions = seen.condition_set()
     conditions.set(SUSPENDING, "False", "SuspendComplete", "")
     conditions.set(SUSPENDED, "True", "SuspendComplete", "its clusters and services are deleted")
     _set_unready(conditions, seen, "SuspendComplete")
     return conditions
 
 
-def _resumed(seen: ServiceObservation, now: datetime) -> MergePatch:
+def _resumed(seen: ServiceObservation) -> MergePatch:
     """Resume; `Ready` begins anew, and with it the time to initialize."""
-    conditions = seen.conditions_at(now)
+    conditions = seen.condition_set()
     conditions.set(SUSPENDED, "False", "RayServiceResumed", "")
     for kind in (READY, UPGRADE_IN_PROGRESS):
         conditions.remove(kind)

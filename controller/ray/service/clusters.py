@@ -207,14 +207,12 @@ def needs_stamp(cluster: ServingCluster) -> bool:
     return cluster.cluster is not None and cluster.config is None and not cluster.config_problem
 
 
-def stamp_reported(
-    seen: ServiceObservation, cluster: ServingCluster, now: datetime
-) -> Iterator[Write]:
+def stamp_reported(seen: ServiceObservation, cluster: ServingCluster) -> Iterator[Write]:
     """Store the config that Ray reports; the wanted one only if Ray has deployed nothing."""
     reported, unreached = reported_config(cluster), unreached_since(cluster)
     if reported is None or cluster.live is None:
         return
-    if unreached is not None and now < unreached + CONTROLLER_DELAY:
+    if unreached is not None and seen.now < unreached + CONTROLLER_DELAY:
         return
     if reported["applications"]:
         try:
@@ -227,7 +225,7 @@ def stamp_reported(
     yield _annotate(seen, cluster.live, annotations)
 
 
-def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
+def delete_replaced(seen: ServiceObservation) -> Iterator[Write]:
     """Delete clusters that the status does not name, some time after their replacement.
 
     The cluster stores the time, so that a restart of the operator does not restart the delay. While
@@ -242,10 +240,10 @@ def delete_replaced(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
         if meta.terminating or meta.name in selected:
             continue
         due = deletion_time(cluster)
-        latest = None if delay is None else now + delay + _ROUND_UP
+        latest = None if delay is None else seen.now + delay + _ROUND_UP
         if latest is not None and (due is None or due > latest):
             yield _annotate(seen, cluster, {labels.DELETE_AFTER: rfc3339(latest)})
-        elif due is not None and due <= now and not seen.awaits_closing(meta.name, now):
+        elif due is not None and due <= seen.now and not seen.awaits_closing(meta.name):
             yield _delete(seen, cluster)
 
 
@@ -259,11 +257,11 @@ def delete_all(seen: ServiceObservation) -> Iterator[Write]:
             yield _delete(seen, cluster)
 
 
-def delete_closed(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
+def delete_closed(seen: ServiceObservation) -> Iterator[Write]:
     """Delete the clusters that the status does not name, except for those with connections."""
     for cluster in seen.others:
         meta = cluster.metadata
-        if not meta.terminating and not seen.awaits_closing(meta.name, now):
+        if not meta.terminating and not seen.awaits_closing(meta.name):
             yield _delete(seen, cluster)
 
 
@@ -334,27 +332,27 @@ TIMED_OUT: Final = "InitializingTimeout"
 """Reason of `Ready`, KubeRay's."""
 
 
-def plan_timeout(seen: ServiceObservation, now: datetime) -> Plan | None:
+def plan_timeout(seen: ServiceObservation) -> Plan | None:
     """Plan for a deadline that has passed; None if it has not."""
     ready = seen.condition(READY)
     if ready.get("reason") == TIMED_OUT:
         if ready.get("observedGeneration") != seen.service.metadata.generation:
-            return Plan(commit=_unready(seen, now, "Initializing", "the specification was edited"))
+            return Plan(commit=_unready(seen, "Initializing", "the specification was edited"))
         return Plan(
-            independent=tuple(delete_replaced(seen, now)),
+            independent=tuple(delete_replaced(seen)),
             requeue_after=10.0 if seen.others else None,
         )
-    left = seconds_to_timeout(seen, now)
+    left = seconds_to_timeout(seen)
     if left is None or left > 0:
         return None
     message = (
         "RayService failed to become ready within the configured timeout; edit or suspend it to "
         f"try again: {ready.get('message', '')}"
     ).rstrip(": ")
-    return Plan(commit=_unready(seen, now, TIMED_OUT, message))
+    return Plan(commit=_unready(seen, TIMED_OUT, message))
 
 
-def seconds_to_timeout(seen: ServiceObservation, now: datetime) -> float | None:
+def seconds_to_timeout(seen: ServiceObservation) -> float | None:
     """Return the seconds until the deadline; None if there is none.
 
     If a clock that was ahead has written its beginning, it counts from when the clock is steady.
@@ -366,13 +364,13 @@ def seconds_to_timeout(seen: ServiceObservation, now: datetime) -> float | None:
     since = time_of(ready.get("lastTransitionTime"))
     if since is None:
         return None
-    since = counted_from(since, seen.clock_steady_since, now)
-    return timeout.total_seconds() - (now - since).total_seconds()
+    since = counted_from(since, seen.clock_steady_since, seen.now)
+    return timeout.total_seconds() - (seen.now - since).total_seconds()
 
 
-def _unready(seen: ServiceObservation, now: datetime, reason: str, message: str) -> MergePatch:
+def _unready(seen: ServiceObservation, reason: str, message: str) -> MergePatch:
     """Return the patch that forgets both clusters, so that the time of `Ready` begins anew."""
-    conditions = seen.conditions_at(now)
+    conditions = seen.condition_set()
     conditions.remove(READY)
     conditions.set(READY, "False", reason, message)
     timed_out = Event("Warning", f"RayService{TIMED_OUT}", "Reconcile", message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 
 from controller.apimachinery.conditions import is_true, time_of
 from controller.apimachinery.custom_object import conditions_of
@@ -32,12 +31,12 @@ from controller.ray.service.services import fit_head
 from controller.ray.service.traffic import gateway_class, routing_problem
 
 
-def collect_facts(seen: ServiceObservation, now: datetime | None = None) -> RolloutFacts:
+def collect_facts(seen: ServiceObservation) -> RolloutFacts:
     """Return the facts; without a time, no interval and no connection counts.
 
     The goal of an invalid RayService is what had begun: an upgrade, a rollback or a first cluster.
     """
-    facts, begun = cluster_facts(seen, now), isinstance(seen.goal, Problem)
+    facts, begun = cluster_facts(seen), isinstance(seen.goal, Problem)
     if begun and not is_followed(seen):
         return replace(facts, goal=GoalCluster.ACTIVE)
     to = GoalCluster.ACTIVE if facts.rolling_back else GoalCluster.PENDING
@@ -52,7 +51,7 @@ def collect_facts(seen: ServiceObservation, now: datetime | None = None) -> Roll
         options=Options(*options),
         gateway_is_possible=bool(gateway_class(seen)),
         route_in_force=not routing_problem(seen),
-        interval_passed=now is None or seconds_to_next_shift(seen, now) is None,
+        interval_passed=seconds_to_next_shift(seen) is None,
     )
 
 
@@ -77,12 +76,11 @@ def keeps_services(seen: ServiceObservation, cluster: ServingCluster) -> bool:
     return fit_head(seen.services, head_ports(cluster.spec, cluster.heads))
 
 
-def cluster_facts(seen: ServiceObservation, now: datetime | None = None) -> RolloutFacts:
+def cluster_facts(seen: ServiceObservation) -> RolloutFacts:
     """Return the facts that do not depend on the specification, which may be invalid."""
-    moment = now if seen.is_incremental else None
     return RolloutFacts(
-        active=_cluster(seen, seen.active, moment),
-        pending=_cluster(seen, seen.pending, moment),
+        active=_cluster(seen, seen.active),
+        pending=_cluster(seen, seen.pending),
         incremental=seen.is_incremental,
         rolling_back=seen.is_true(ROLLBACK_IN_PROGRESS),
         selection=_selection(seen),
@@ -90,16 +88,16 @@ def cluster_facts(seen: ServiceObservation, now: datetime | None = None) -> Roll
     )
 
 
-def seconds_to_next_shift(seen: ServiceObservation, now: datetime) -> float | None:
+def seconds_to_next_shift(seen: ServiceObservation) -> float | None:
     """Return the seconds until the weights may change again; None if they may now.
 
     A time in the future comes from a clock that has gone back, and is ignored.
     """
     options = seen.upgrade_options
     last = time_of(seen.recorded(PENDING).get("lastTrafficMigratedTime"))
-    if options is None or last is None or last > now:
+    if options is None or last is None or last > seen.now:
         return None
-    left = (last - now).total_seconds() + (options.interval_seconds or 0)
+    left = (last - seen.now).total_seconds() + (options.interval_seconds or 0)
     return left if left > 0 else None
 
 
@@ -153,9 +151,7 @@ def _goal_of_another_operator(seen: ServiceObservation) -> GoalCluster:
     return GoalCluster.ACTIVE if latest is seen.active else GoalCluster.PENDING
 
 
-def _cluster(
-    seen: ServiceObservation, cluster: ServingCluster | None, now: datetime | None
-) -> ClusterFacts:
+def _cluster(seen: ServiceObservation, cluster: ServingCluster | None) -> ClusterFacts:
     if cluster is None:
         return NO_CLUSTER
     readiness = readiness_of(cluster)
@@ -174,7 +170,7 @@ def _cluster(
             and readiness.serves
             and accepts_requests(cluster)
         ),
-        keeps_connections=now is not None and seen.awaits_closing(cluster.name, now),
+        keeps_connections=seen.is_incremental and seen.awaits_closing(cluster.name),
     )
 
 

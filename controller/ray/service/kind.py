@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -96,7 +97,7 @@ class RayServiceKind(Kind["ServiceObservation"]):
 
     def plan(self, observation: ServiceObservation, now: datetime) -> Plan:
         """Return the plan for the RayService."""
-        return remember(plan_service(observation, now), observation.definition)
+        return remember(plan_service(replace(observation, now=now)), observation.definition)
 
     def status_after(
         self,
@@ -108,7 +109,7 @@ class RayServiceKind(Kind["ServiceObservation"]):
         """Return the current status, naming the first failed write."""
         if is_left_as_it_is(observation.service, observation.definition):
             return plan.status
-        status = current_status(observation, now, failures)
+        status = current_status(replace(observation, now=now), failures)
         if self.problem(observation) is None and any(map(needs_identity, observation.clusters)):
             return without_generation(status)  # by the stored one such clusters are recognised
         return status

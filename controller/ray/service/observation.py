@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -55,6 +55,7 @@ CLUSTER_SCOPE: Final = "cluster"
 ACTIVE: Final = "activeServiceStatus"
 PENDING: Final = "pendingServiceStatus"
 UNKNOWN_ORIGIN: Final = Origin(None)
+_BEFORE: Final = datetime.min.replace(tzinfo=UTC)
 
 CLOSING_LEAD: Final = timedelta(seconds=30)
 """Time for requests to end at a cluster whose capacity goes, in an incremental upgrade."""
@@ -242,6 +243,7 @@ class ServiceObservation:
         settings: the administrator's settings.
         definition: the fields that the installed definitions of RayServices and RayClusters lack.
         clock_steady_since: time since which the clock has not jumped; None if unknown.
+        now: the time of the plan; not known while observing, so that nothing is waited for.
     """
 
     service: RayService
@@ -263,6 +265,7 @@ class ServiceObservation:
     settings: RaySettings = field(default_factory=RaySettings)
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     clock_steady_since: datetime | None = None
+    now: datetime = _BEFORE
 
     @property
     def valid_goal(self) -> ServiceGoal:
@@ -303,9 +306,9 @@ class ServiceObservation:
         """The clusters that the status names."""
         return tuple(each for each in (self.active, self.pending) if each is not None)
 
-    def awaits_closing(self, cluster: str, now: datetime) -> bool:
+    def awaits_closing(self, cluster: str) -> bool:
         """Return whether a cluster must keep what serves its connections."""
-        return any(each.cluster == cluster and not each.is_over(now) for each in self.closings)
+        return any(each.cluster == cluster and not each.is_over(self.now) for each in self.closings)
 
     def recorded(self, role: str) -> Mapping[str, Any]:
         """Return the status's record of the cluster in this role."""
@@ -341,9 +344,9 @@ class ServiceObservation:
         """Return whether a stored condition is True."""
         return is_true(self.conditions, kind)
 
-    def conditions_at(self, now: datetime) -> ConditionSet:
+    def condition_set(self) -> ConditionSet:
         """Return the stored conditions, to be changed now."""
-        return ConditionSet(self.conditions, self.service.metadata.generation, now)
+        return ConditionSet(self.conditions, self.service.metadata.generation, self.now)
 
     def commit(
         self,

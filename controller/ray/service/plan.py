@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 from itertools import chain
 
 from controller.apimachinery.problem import Problem
@@ -42,46 +41,46 @@ from controller.runtime.reconcile.definitions import leave_as_it_is
 from controller.runtime.reconcile.status import add_finalizer, remove_finalizer
 
 
-def plan_service(seen: ServiceObservation, now: datetime) -> Plan:
+def plan_service(seen: ServiceObservation) -> Plan:
     """Return the plan for the RayService at this moment."""
     if is_managed_elsewhere(seen.service):
         return NOTHING
     if seen.service.metadata.terminating:
         return _finalize(seen)
-    plan = leave_as_it_is(seen.service, seen.definition) or _plan(seen, now)
+    plan = leave_as_it_is(seen.service, seen.definition) or _plan(seen)
     return replace(plan, subscriptions=serve.subscriptions(seen))
 
 
-def _plan(seen: ServiceObservation, now: datetime) -> Plan:
+def _plan(seen: ServiceObservation) -> Plan:
     """Store the next step of the rollout; if none is due, act on the stored ones.
 
     While the RayService is invalid, its clusters serve their stored configs. What had begun is
     followed to its end. If that is not possible, requests are moved only from a cluster that can no
     longer carry them.
     """
-    is_valid, facts = not isinstance(seen.goal, Problem), collect_facts(seen, now)
-    first = _before_rollout(seen, facts, now)
+    is_valid, facts = not isinstance(seen.goal, Problem), collect_facts(seen)
+    first = _before_rollout(seen, facts)
     if first is not None:
         return first
     step = next_step(facts) if is_valid or is_followed(seen) else _rescue(facts)
     if not isinstance(step, RolloutWait):
-        return Plan(commit=transition_patch(seen, facts, step, now))
+        return Plan(commit=transition_patch(seen, facts, step))
     applied = (clusters.record_applied(seen, each) for each in seen.clusters if is_valid)
     return Plan(
-        stages=stages_of(_cluster_writes(seen, facts, now)),
-        commands=(*serve.put_configs(seen, now), *closing.close_connections(seen, now)),
+        stages=stages_of(_cluster_writes(seen, facts)),
+        commands=(*serve.put_configs(seen), *closing.close_connections(seen)),
         independent=(
-            *_services(seen, now),
+            *_services(seen),
             *label_pods(seen),
-            *clusters.delete_replaced(seen, now),
+            *clusters.delete_replaced(seen),
             *chain.from_iterable(applied),
         ),
-        status=current_status(seen, now),
-        requeue_after=_next_deadline(seen, step, now),
+        status=current_status(seen),
+        requeue_after=_next_deadline(seen, step),
     )
 
 
-def _before_rollout(seen: ServiceObservation, facts: RolloutFacts, now: datetime) -> Plan | None:
+def _before_rollout(seen: ServiceObservation, facts: RolloutFacts) -> Plan | None:
     """Return the plan for what comes before any step; None if nothing does.
 
     The source of another operator's clusters is recorded before a step stores the generation by
@@ -94,17 +93,17 @@ def _before_rollout(seen: ServiceObservation, facts: RolloutFacts, now: datetime
     finalizer = add_finalizer(_target(seen), seen.service.metadata, labels.RAYSERVICE_FINALIZER)
     if finalizer is not None:
         return Plan(commit=finalizer)
-    early = closing.plan_suspension(seen, now) or clusters.plan_timeout(seen, now)
+    early = closing.plan_suspension(seen) or clusters.plan_timeout(seen)
     if early is not None:
-        return replace(early, commands=tuple(closing.close_connections(seen, now)))
+        return replace(early, commands=tuple(closing.close_connections(seen)))
     wanted, unknown = _cluster_at(seen, facts.goal), filter(clusters.needs_identity, seen.clusters)
     records = [clusters.record_identity(seen, each, goal=each is wanted) for each in unknown]
     if not records:
         return None
     return Plan(
         stages=stages_of(records),
-        independent=(*_services(seen, now), *label_pods(seen)),
-        status=status_without_identity(seen, now),
+        independent=(*_services(seen), *label_pods(seen)),
+        status=status_without_identity(seen),
     )
 
 
@@ -112,9 +111,7 @@ def _rescue(facts: RolloutFacts) -> Move | RolloutWait:
     return (rescue(facts) if facts.incremental else None) or RolloutWait.NOTHING
 
 
-def _cluster_writes(
-    seen: ServiceObservation, facts: RolloutFacts, now: datetime
-) -> Iterator[Write]:
+def _cluster_writes(seen: ServiceObservation, facts: RolloutFacts) -> Iterator[Write]:
     """Yield the writes that make the clusters what the stored status says."""
     if isinstance(seen.goal, Problem):
         for cluster in seen.clusters:
@@ -127,7 +124,7 @@ def _cluster_writes(
     for cluster in seen.clusters:
         yield from clusters.follow_suspension(seen, cluster, resumes=cluster is resumed)
         if clusters.needs_stamp(cluster):
-            yield from clusters.stamp_reported(seen, cluster, now)
+            yield from clusters.stamp_reported(seen, cluster)
         elif cluster is edited:
             yield from clusters.update_in_place(seen, cluster)
         elif cluster is seen.active and keeps_outdated_cluster(facts):
@@ -138,15 +135,15 @@ def _cluster_at(seen: ServiceObservation, goal: GoalCluster) -> ServingCluster |
     return {GoalCluster.ACTIVE: seen.active, GoalCluster.PENDING: seen.pending}.get(goal)
 
 
-def _services(seen: ServiceObservation, now: datetime) -> Iterator[Write]:
+def _services(seen: ServiceObservation) -> Iterator[Write]:
     namespace = seen.service.metadata.namespace
     for child, observed in (*seen.children, *seen.routing.children):
         if child.scope in seen.pending_scopes:
             continue
         if observed.state is ChildState.MISSING:
-            yield create_child(namespace, child, now)
+            yield create_child(namespace, child, seen.now)
         elif observed.drift is not None:
-            repair = repair_child(namespace, observed.drift, now)
+            repair = repair_child(namespace, observed.drift, seen.now)
             if repair is not None:
                 yield repair
 
@@ -162,7 +159,7 @@ def _finalize(seen: ServiceObservation) -> Plan:
     return Plan(stages=stages_of(clusters.delete_all(seen)))
 
 
-def _next_deadline(seen: ServiceObservation, step: RolloutWait, now: datetime) -> float | None:
+def _next_deadline(seen: ServiceObservation, step: RolloutWait) -> float | None:
     """Return the seconds until the next moment that causes no event.
 
     At such a moment a replaced cluster may be deleted, open connections may be cut, lost
@@ -176,12 +173,12 @@ def _next_deadline(seen: ServiceObservation, step: RolloutWait, now: datetime) -
             moments.append(lost + serve.LOSS_DELAY)
         if (unreached := serve.unreached_since(each)) is not None:
             moments.append(unreached + serve.CONTROLLER_DELAY)
-    waits = [(each - now).total_seconds() for each in moments if each > now]
-    waits += closing.seconds_to_cut(seen, now)
+    waits = [(each - seen.now).total_seconds() for each in moments if each > seen.now]
+    waits += closing.seconds_to_cut(seen)
     if _has_name_conflict(seen):
         waits.append(NAME_CONFLICT_RETRY)
-    timeout = None if isinstance(seen.goal, Problem) else clusters.seconds_to_timeout(seen, now)
-    shift = seconds_to_next_shift(seen, now) if step is RolloutWait.INTERVAL else None
+    timeout = None if isinstance(seen.goal, Problem) else clusters.seconds_to_timeout(seen)
+    shift = seconds_to_next_shift(seen) if step is RolloutWait.INTERVAL else None
     return min((each for each in (*waits, timeout, shift) if each is not None), default=None)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from controller.apimachinery.conditions import READY, find_condition, rfc3339
@@ -41,11 +40,7 @@ class ServiceCause:
     event: str = ""
 
 
-def first_cause(
-    seen: ServiceObservation,
-    failures: tuple[Failure, ...],
-    now: datetime,
-) -> ServiceCause:
+def first_cause(seen: ServiceObservation, failures: tuple[Failure, ...]) -> ServiceCause:
     """Return the first cause of a problem of the RayService or its upgrade; failed writes first."""
     general = _general(seen, failures)
     if general is not None:
@@ -53,14 +48,12 @@ def first_cause(
     cluster = seen.pending or seen.active
     if cluster is None:
         return ServiceCause("a cluster is being prepared")
-    return cause_of_rollout(seen, cluster, now)
+    return cause_of_rollout(seen, cluster)
 
 
-def cause_of_rollout(
-    seen: ServiceObservation, cluster: ServingCluster, now: datetime
-) -> ServiceCause:
+def cause_of_rollout(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause:
     """Return the first cause for which the cluster does not serve, or what the rollout awaits."""
-    return _of_cluster(seen, cluster) or _of_rollout(seen, now)
+    return _of_cluster(seen, cluster) or _of_rollout(seen)
 
 
 def cause_of(seen: ServiceObservation, cluster: ServingCluster) -> ServiceCause:
@@ -193,8 +186,8 @@ def _not_ready(cluster: ServingCluster) -> str:
     return "" if ready.get("status") == "True" else ready.get("message") or ""
 
 
-def _of_rollout(seen: ServiceObservation, now: datetime) -> ServiceCause:
-    step = next_step(collect_facts(seen, now))
+def _of_rollout(seen: ServiceObservation) -> ServiceCause:
+    step = next_step(collect_facts(seen))
     if step is RolloutWait.GATEWAY:
         return ServiceCause(f"waits for {step.value}: {routing_problem(seen)}")
     if isinstance(step, RolloutWait) and step is not RolloutWait.NOTHING:

@@ -202,7 +202,7 @@ def subscriptions(seen: ServiceObservation) -> tuple[ProbeSubscription, ...]:
     return (*found, *(ProbeSubscription(each.head, ServeProbe()) for each in seen.closings))
 
 
-def put_configs(seen: ServiceObservation, now: datetime) -> tuple[HeadCommand, ...]:
+def put_configs(seen: ServiceObservation) -> tuple[HeadCommand, ...]:
     """Return a PUT for each cluster whose Serve lacks the stored config or capacity.
 
     A cluster gets only the config that is stored on it. Nothing is sent before Serve has reported.
@@ -214,10 +214,10 @@ def put_configs(seen: ServiceObservation, now: datetime) -> tuple[HeadCommand, .
         lost = lost_since(each)
         if lost is None and (each.put_outcome is not None or is_applied(each)):
             continue
-        if serve_state(each) is None or (lost is not None and now < lost + LOSS_DELAY):
+        if serve_state(each) is None or (lost is not None and seen.now < lost + LOSS_DELAY):
             continue
         body = each.config.request(each.capacity)
-        command = PutServeConfig(each.put_id, now + PUT_PATIENCE, body)
+        command = PutServeConfig(each.put_id, seen.now + PUT_PATIENCE, body)
         commands.append(HeadCommand(each.head.dashboard, command))
     return tuple(commands)
 

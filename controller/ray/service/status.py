@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 from typing import Any, Final
 
 from controller.apimachinery.conditions import (
@@ -57,15 +56,11 @@ RECORDED_WITHIN: Final = 5.0
 """Seconds within which it is recorded from what a cluster was created, unless others intervene."""
 
 
-def current_status(
-    seen: ServiceObservation,
-    now: datetime,
-    failures: tuple[Failure, ...] = (),
-) -> StatusPatch:
+def current_status(seen: ServiceObservation, failures: tuple[Failure, ...] = ()) -> StatusPatch:
     """Return the desired status if no step is due."""
     endpoints = len(seen.endpoints)
-    cause = first_cause(seen, failures, now)
-    conditions = _conditions(seen, cause, now)
+    cause = first_cause(seen, failures)
+    conditions = _conditions(seen, cause)
     wanted: Status = {
         "observedGeneration": seen.service.metadata.generation,
         "numServeEndpoints": endpoints,
@@ -78,17 +73,21 @@ def current_status(
     changed = difference(dict(seen.status), wanted)
     urgent = bool(events) or bool(changed.keys() - {ACTIVE, PENDING})
     return StatusPatch(
-        wanted, urgent=urgent, interval=3.0, events=events, stamps={"lastUpdateTime": rfc3339(now)}
+        wanted,
+        urgent=urgent,
+        interval=3.0,
+        events=events,
+        stamps={"lastUpdateTime": rfc3339(seen.now)},
     )
 
 
-def status_without_identity(seen: ServiceObservation, now: datetime) -> StatusPatch:
+def status_without_identity(seen: ServiceObservation) -> StatusPatch:
     """Return the desired status while it is not recorded from what a cluster was created.
 
     It is held back for a moment, because that is recorded at once if nobody takes it off again. The
     generation stays as it is: by it such clusters are recognised.
     """
-    return replace(without_generation(current_status(seen, now)), settles=RECORDED_WITHIN)
+    return replace(without_generation(current_status(seen)), settles=RECORDED_WITHIN)
 
 
 def without_generation(status: StatusPatch) -> StatusPatch:
@@ -131,8 +130,8 @@ def _said(message: str) -> str:
     return excerpt(message, characters=LONGEST_MESSAGE)
 
 
-def _conditions(seen: ServiceObservation, cause: ServiceCause, now: datetime) -> ConditionSet:
-    conditions = seen.conditions_at(now)
+def _conditions(seen: ServiceObservation, cause: ServiceCause) -> ConditionSet:
+    conditions = seen.condition_set()
     set_fields_known(conditions, seen.unknown_fields)
     seen.definition.set_in(conditions)
     if isinstance(seen.goal, Problem):
@@ -140,7 +139,7 @@ def _conditions(seen: ServiceObservation, cause: ServiceCause, now: datetime) ->
         if seen.active is not None and seen.pending is not None:
             message = "waits for a valid specification; see Ready"
             if is_followed(seen):
-                awaited = cause_of_rollout(seen, seen.pending, now).message
+                awaited = cause_of_rollout(seen, seen.pending).message
                 message = f"{shares_text(seen)}; {awaited}".removesuffix("; ")
             conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
         return conditions
@@ -149,7 +148,7 @@ def _conditions(seen: ServiceObservation, cause: ServiceCause, now: datetime) ->
         message = f"{shares_text(seen)}; {cause.message}".removesuffix("; ")
         conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
     elif seen.active is not None:
-        parts = (_no_upgrade(seen, seen.active), closing_text(seen, now))
+        parts = (_no_upgrade(seen, seen.active), closing_text(seen))
         message = "; ".join(filter(None, parts))
         conditions.set(UPGRADE_IN_PROGRESS, "False", "NoPendingCluster", message)
     elif not seen.condition(UPGRADE_IN_PROGRESS):
@@ -201,17 +200,17 @@ _UNDIVIDED: Final = dict.fromkeys(
 
 
 def transition_patch(
-    seen: ServiceObservation, facts: RolloutFacts, step: Change | Move, now: datetime
+    seen: ServiceObservation, facts: RolloutFacts, step: Change | Move
 ) -> MergePatch:
     """Return the status write that stores a step."""
-    conditions = seen.conditions_at(now)
+    conditions = seen.condition_set()
     _set_conditions(conditions, seen, step)
-    changes = _changes(seen, facts, step, now)
+    changes = _changes(seen, facts, step)
     return seen.commit("rollout", conditions, changes, _event(seen, step))
 
 
 def _changes(  # noqa: PLR0911  one for each step
-    seen: ServiceObservation, facts: RolloutFacts, step: Change | Move, now: datetime
+    seen: ServiceObservation, facts: RolloutFacts, step: Change | Move
 ) -> Status:
     match step:
         case Change.PREPARE | Change.REPLACE_PENDING:
@@ -227,7 +226,7 @@ def _changes(  # noqa: PLR0911  one for each step
         case SetPendingCapacity(percent):
             return {PENDING: {"targetCapacity": percent}}
         case SetPendingWeight(percent):
-            moved = {"lastTrafficMigratedTime": rfc3339(now)}
+            moved = {"lastTrafficMigratedTime": rfc3339(seen.now)}
             return {
                 ACTIVE: {"trafficRoutedPercent": FULL - percent, **moved},
                 PENDING: {"trafficRoutedPercent": percent, **moved},

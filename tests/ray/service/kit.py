@@ -141,4 +141,5 @@ def scene(
         proxies={each.metadata.uid: proxy for each in asked},
         excludes_head=bool(spec.get("excludeHeadPodFromServeSvc")),
     )
-    return ServiceObservation(service, goal, {ACTIVE: {"rayClusterName": "svc-a"}}, serving)
+    status = {ACTIVE: {"rayClusterName": "svc-a"}}
+    return ServiceObservation(service, goal, status, serving, now=NOW)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -137,7 +138,7 @@ class Scene:
         found = self.kind.observe("default/svc", reads)
         assert found is not None
         assert valid is not isinstance(found.goal, Problem), found.goal
-        return found
+        return replace(found, now=NOW)
 
     def gateway_objects(self) -> Iterator[tuple[Resource[Any], KubeObject | None]]:
         """A Gateway, and a route that is in force with the stored weights."""

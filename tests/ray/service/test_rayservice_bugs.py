@@ -33,7 +33,6 @@ from controller.ray.service.rollout import (
 from controller.ray.service.serve import put_configs
 from controller.ray.service.status import transition_patch
 from tests.integration.rayservices import serve_config
-from tests.ray.cluster.support import NOW
 from tests.ray.service.rollout.world import Cluster, Rules, World, calm_successor
 from tests.ray.service.scenes import (
     ACTIVE,
@@ -56,7 +55,7 @@ def puts(scene: Scene) -> dict[str, dict[str, Any]]:
     """The body that the dashboard of each cluster is sent."""
     return {
         each.head.cluster_uid: json.loads(each.command.body)
-        for each in put_configs(scene.observe(), NOW)
+        for each in put_configs(scene.observe())
     }
 
 
@@ -150,7 +149,7 @@ def test_whatever_ends_a_rollback_clears_its_condition_in_the_same_write(change:
     scene.has(ACTIVE, edition(OLD), targetCapacity=100, trafficRoutedPercent=100)
     scene.has(PENDING, edition(NEW), targetCapacity=0, trafficRoutedPercent=0)
     seen = scene.observe()
-    patch = transition_patch(seen, collect_facts(seen), change, NOW)
+    patch = transition_patch(seen, collect_facts(seen), change)
     conditions = {each["type"] for each in patch.patch["status"]["conditions"]}
     assert conditions == {"UpgradeInProgress"}
 

@@ -12,7 +12,6 @@ from controller.ray.service.observation import ACTIVE, PENDING
 from controller.ray.service.readiness import first_cause
 from controller.ray.service.rollout import GoalCluster
 from controller.runtime.plan import Create, Plan
-from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import NEW, OLD, Scene, edition
 
 THEIRS = OwnerReference(api_version="v1", kind="ConfigMap", name="x", uid="u", controller=True)
@@ -43,7 +42,7 @@ def test_no_cluster_takes_the_place_of_one_without_its_owner_reference(
     scene.has(role, edition(OLD))
     disown(scene, role, *owners, labelled=labelled)
     assert not created_or_decided(scene.plan())
-    cause = first_cause(scene.observe(), (), NOW)
+    cause = first_cause(scene.observe(), ())
     name = scene.clusters[role].metadata.name
     assert cause.message == (
         f"RayCluster {name} no longer belongs to this RayService, because another client took its "
@@ -63,5 +62,5 @@ def test_an_upgrade_goes_on_although_the_active_cluster_lost_its_owner_reference
     scene.has(ACTIVE, edition(OLD))
     scene.has(PENDING, edition(NEW))
     disown(scene, ACTIVE)
-    facts = collect_facts(scene.observe(), NOW)
+    facts = collect_facts(scene.observe())
     assert (facts.goal, facts.active.exists) == (GoalCluster.PENDING, True)

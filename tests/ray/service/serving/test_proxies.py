@@ -94,7 +94,7 @@ def test_a_serve_whose_controller_does_not_answer_runs_while_a_proxy_takes_reque
         seen = scene(head, answer=NO_CONTROLLER, proxy=proxy)
         assert seen.active is not None
         assert (serve_state(seen.active) is None) == runs
-        assert bool(put_configs(seen, NOW)) != runs
+        assert bool(put_configs(seen)) != runs
 
 
 def test_a_head_keeps_its_requests_while_serves_controller_does_not_answer():

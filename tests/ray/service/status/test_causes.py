@@ -45,7 +45,7 @@ ModuleNotFoundError: No module named 'hello'
 
 
 def cause(seen: ServiceObservation) -> str:
-    return first_cause(seen, (), NOW).message
+    return first_cause(seen, ()).message
 
 
 def test_a_service_that_serves_has_no_cause():
@@ -56,7 +56,7 @@ def test_a_service_that_serves_has_no_cause():
 def test_a_refused_label_is_an_event_about_a_head_or_a_worker(stale: str, role: str):
     pods = [pod(each, serve=str(each != stale).lower()) for each in ("head", "worker-1")]
     (write,) = label_pods(scene(*pods, own_readiness=True))
-    found = first_cause(scene(HEAD), (Failure(write, "Forbidden", "no"),), NOW)
+    found = first_cause(scene(HEAD), (Failure(write, "Forbidden", "no"),))
     assert found.event == f"FailedToUpdate{role}PodServeLabel"
     assert found.message.startswith(f"Pod {stale}: cannot update pod {stale}: no")
 
@@ -68,9 +68,9 @@ def test_a_refused_cluster_is_named_in_the_same_words_as_long_as_it_lasts():
     record.create_errors[reference_of(target)] = error
     kept = replace(scene(HEAD), refused_creates=refused_creates(record, [target], {}))
     failure = Failure(Create(target, {}), error.reason, error.message)
-    said = first_cause(scene(HEAD), (failure,), NOW)
+    said = first_cause(scene(HEAD), (failure,))
     assert said.message.endswith("ask for a larger quota or lower replicas")
-    assert said == first_cause(kept, (), NOW)
+    assert said == first_cause(kept, ())
 
 
 def without_record(seen: ServiceObservation) -> ServiceObservation:
@@ -87,7 +87,7 @@ def without_record(seen: ServiceObservation) -> ServiceObservation:
 
 
 def test_a_cluster_that_lacks_its_record_is_named_in_a_status_that_waits_for_a_moment():
-    plan = plan_service(without_record(scene(HEAD)), NOW)
+    plan = plan_service(without_record(scene(HEAD)))
     assert [type(write) for stage in plan.stages for write in stage] == [MergePatch]
     assert plan.status is not None
     assert plan.status.settles == RECORDED_WITHIN
@@ -100,7 +100,7 @@ def test_a_cluster_that_lacks_its_record_is_named_in_a_status_that_waits_for_a_m
 
 
 def test_a_new_head_of_a_cluster_that_lacks_its_record_gets_requests():
-    plan = plan_service(without_record(scene(pod("head", serve=""))), NOW)
+    plan = plan_service(without_record(scene(pod("head", serve=""))))
     assert [write.target.name for write in plan.independent] == ["head"]
 
 
@@ -148,7 +148,7 @@ def test_an_application_that_waits_is_explained_by_workers_that_do_not_start():
 def test_a_refused_config_has_rays_reason():
     refused = CommandRefused("applications.0.import_path: Field required")
     seen = scene(HEAD, answer=EMPTY, outcome=refused)
-    found = first_cause(seen, (), NOW)
+    found = first_cause(seen, ())
     assert found.message == (
         "Ray refuses the config of cluster svc-a: applications.0.import_path: Field required; "
         "correct spec.serveConfigV2"
@@ -197,7 +197,7 @@ def test_a_config_of_another_operator_that_is_too_large_is_not_stored_and_the_st
     assert seen.active is not None
     taken_over = replace(seen.active, config=None)
     seen = replace(seen, active=taken_over)
-    assert not list(stamp_reported(seen, taken_over, NOW))
+    assert not list(stamp_reported(seen, taken_over))
     assert cause(seen).startswith("the config that Ray reports for cluster svc-a has 22")
 
 
@@ -207,13 +207,13 @@ def test_what_is_wanted_is_stored_once_serve_has_had_no_controller_for_a_minute(
     assert seen.active is not None
     taken_over = replace(seen.active, config=None)
     minute = timedelta(seconds=60)
-    assert not list(stamp_reported(seen, taken_over, NOW + 0.9 * minute))
-    assert list(stamp_reported(seen, taken_over, NOW + minute))
-    assert list(stamp_reported(seen, replace(taken_over, answer=EMPTY), NOW))
+    assert not list(stamp_reported(replace(seen, now=NOW + 0.9 * minute), taken_over))
+    assert list(stamp_reported(replace(seen, now=NOW + minute), taken_over))
+    assert list(stamp_reported(seen, replace(taken_over, answer=EMPTY)))
 
 
 def status_of(seen: ServiceObservation) -> dict[str, Any]:
-    return dict(current_status(seen, NOW).wanted)
+    return dict(current_status(seen).wanted)
 
 
 def message(seen: ServiceObservation, kind: str) -> str:
@@ -276,10 +276,10 @@ def test_an_upgrade_says_how_both_clusters_share_the_requests_and_what_it_waits_
 @pytest.mark.parametrize("words", ["no", "no " * 3000])
 def test_a_warning_is_recorded_once(words: str):
     refused = scene(HEAD, answer=EMPTY, outcome=CommandRefused(words))
-    first = current_status(refused, NOW)
+    first = current_status(refused)
     assert [each.reason for each in first.events] == ["FailedToUpdateServeApplications"]
     later = replace(refused, status={**refused.status, **first.wanted})
-    assert not current_status(later, NOW + timedelta(seconds=9)).events
+    assert not current_status(replace(later, now=NOW + timedelta(seconds=9))).events
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_every_step_of_a_rollout_has_an_event(
     seen = replace(upgrading(scene(HEAD)), next_name="svc-c")
     conditions = [{"type": ROLLBACK_IN_PROGRESS, "status": str(rolling_back)}]
     seen = replace(seen, status={**seen.status, "conditions": conditions})
-    event = transition_patch(seen, collect_facts(seen), step, NOW).on_success
+    event = transition_patch(seen, collect_facts(seen), step).on_success
     assert event is not None
     assert (event.type, event.reason, event.note) == ("Normal", reason, note)
 
@@ -337,6 +337,6 @@ def test_a_rollback_to_a_cluster_that_is_gone_is_impossible():
     assert seen.active is not None
     seen = replace(seen, active=replace(seen.active, cluster=None, head=None))
     facts = collect_facts(seen)
-    event = transition_patch(seen, facts, Change.RESUME_UPGRADE, NOW).on_success
+    event = transition_patch(seen, facts, Change.RESUME_UPGRADE).on_success
     assert event is not None
     assert (event.type, event.reason) == ("Warning", "RollbackImpossible")

@@ -77,7 +77,7 @@ def test_a_gateway_that_reports_the_present_weights_is_in_force():
 def test_without_the_gateway_api_it_says_what_to_install():
     seen = Routed().observe()
     assert routing_problem(seen) == NOT_INSTALLED
-    assert next_step(collect_facts(seen, NOW)) is RolloutWait.GATEWAY
+    assert next_step(collect_facts(seen)) is RolloutWait.GATEWAY
 
 
 @pytest.mark.parametrize(
@@ -180,16 +180,17 @@ def test_a_route_leads_to_no_service_that_does_not_exist():
 def test_the_interval_counts_from_the_last_change_of_the_weights(ago: float, left: float | None):
     moved = rfc3339(NOW - timedelta(seconds=int(ago)))
     seen = in_force(lastTrafficMigratedTime=moved).observe()
-    assert seconds_to_next_shift(seen, NOW + timedelta(seconds=ago - int(ago))) == left
+    moment = NOW + timedelta(seconds=ago - int(ago))
+    assert seconds_to_next_shift(replace(seen, now=moment)) == left
 
 
 def test_before_the_first_change_there_is_no_interval():
-    assert seconds_to_next_shift(in_force().observe(), NOW) is None
+    assert seconds_to_next_shift(in_force().observe()) is None
 
 
 def test_the_plan_wakes_when_the_interval_has_passed():
     scene = in_force(lastTrafficMigratedTime=rfc3339(NOW))
-    assert next_step(collect_facts(scene.observe(), NOW)) is RolloutWait.INTERVAL
+    assert next_step(collect_facts(scene.observe())) is RolloutWait.INTERVAL
     assert scene.plan().requeue_after == 1.0
 
 
