@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from controller.apimachinery.custom_object import parse
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.quantity import InvalidQuantity
 from controller.apimachinery.template import malformed
@@ -47,7 +48,6 @@ from controller.kaito.api.workspace import (
     TuningSpec,
     Workspace,
     WorkspaceSpec,
-    parse_workspace,
 )
 from controller.kaito.presets.models import Model, find_model, is_deprecated, is_preset_name
 from controller.kaito.presets.runtimes import (
@@ -190,7 +190,8 @@ def validate_workspace(workspace: Workspace, options: KaitoOptions) -> Workspace
     Rules about nodes and ConfigMaps, which may change at any time, are checked elsewhere.
     """
     try:
-        spec = parse_workspace(workspace)
+        parts = ("resource", "inference", "tuning")
+        spec = parse({part: getattr(workspace, part) for part in parts}, WorkspaceSpec)
         revision_hash(workspace)
     except msgspec.ValidationError as error:
         found = malformed(error, "")

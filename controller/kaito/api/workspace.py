@@ -1,7 +1,7 @@
 """Workspace: the cached view and its typed specification.
 
 There is no `spec`: `resource`, `inference` and `tuning` stand beside `metadata`. The cached object
-keeps plain data, and `parse_workspace` raises the errors.
+keeps plain data, and what parses it raises the errors.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
-from controller.apimachinery.custom_object import CustomObject, only, parse, read_conditions
+from controller.apimachinery.custom_object import CustomObject, only, read_conditions
 from controller.apimachinery.ownership import owner_reference
 from controller.kaito.api import labels
 from controller.kube.objects import ObjectMeta, View
@@ -156,22 +156,6 @@ class WorkspaceSpec(View, frozen=True):
     resource: ResourceSpec = ResourceSpec()
     inference: InferenceSpec | None = None
     tuning: TuningSpec | None = None
-
-
-def parse_workspace(workspace: Workspace) -> WorkspaceSpec:
-    """Return the typed specification without nulls. It copies the data, so parse each object once.
-
-    Raises:
-        msgspec.ValidationError: a field has the wrong type.
-    """
-    return parse(
-        {
-            "resource": workspace.resource,
-            "inference": workspace.inference,
-            "tuning": workspace.tuning,
-        },
-        WorkspaceSpec,
-    )
 
 
 Body: TypeAlias = dict[str, Any]

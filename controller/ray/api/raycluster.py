@@ -1,7 +1,7 @@
 """RayCluster: the cached view and its typed specification.
 
 The cached object keeps `spec` and `status` as plain data. A field of a wrong type therefore does
-not break the cache; `parse_spec` raises an error with its path.
+not break the cache; what parses it raises an error with its path.
 """
 
 from __future__ import annotations

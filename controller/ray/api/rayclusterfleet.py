@@ -1,6 +1,6 @@
 """RayClusterFleet, a kind of Manta's own: cached view, typed specification, and validation.
 
-As in `raycluster`, the cached object keeps plain data, and `parse_fleet_spec` raises the errors.
+As in `raycluster`, the cached object keeps plain data.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from controller.apimachinery.custom_object import dig, only, parse, read_conditions
+from controller.apimachinery.custom_object import dig, only, read_conditions
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import View
 from controller.kube.resources import Resource
@@ -89,15 +89,6 @@ class FleetSpec(View, frozen=True):
         return self.template.spec.get("suspend") is True
 
 
-def parse_fleet_spec(fleet: RayClusterFleet) -> FleetSpec:
-    """Return the typed specification without nulls. It copies the data: parse each object once.
-
-    Raises:
-        msgspec.ValidationError: a field has the wrong type or is missing.
-    """
-    return parse(fleet.spec, FleetSpec)
-
-
 # Validation; each problem has a remedy.
 
 _DEFAULT_GATES: Final = FeatureGates()
@@ -112,7 +103,7 @@ def validate_fleet(
     fleet: RayClusterFleet, gates: FeatureGates = _DEFAULT_GATES
 ) -> FleetSpec | Problem:
     """Return the specification if the object is valid, else all of its problems as one."""
-    spec = read_spec(fleet, parse_fleet_spec)
+    spec = read_spec(fleet, FleetSpec)
     problems = partial(_problems, gates=gates)
     return valid_or_problem(fleet, NAME_RULE, spec, problems, INVALID_FLEET)
 

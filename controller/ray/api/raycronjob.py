@@ -1,6 +1,6 @@
 """RayCronJob: the cached view, its typed specification, and its validation.
 
-As in `raycluster`, the cached object keeps plain data, and `parse_cron_job_spec` raises the errors.
+As in `raycluster`, the cached object keeps plain data.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-from controller.apimachinery.custom_object import only, parse, read_conditions
+from controller.apimachinery.custom_object import only, read_conditions
 from controller.apimachinery.problem import Problem
 from controller.apimachinery.schedule import InvalidSchedule, Schedule, parse_schedule
 from controller.kube.objects import ObjectMeta, View
@@ -80,15 +80,6 @@ class CronJobSpec(View, frozen=True):
     failed_jobs_history_limit: Natural | None = None
 
 
-def parse_cron_job_spec(cron: RayCronJob) -> CronJobSpec:
-    """Return the typed specification without nulls. It copies the data: parse each object once.
-
-    Raises:
-        msgspec.ValidationError: a field has the wrong type or is missing.
-    """
-    return parse(cron.spec, CronJobSpec)
-
-
 # Validation: KubeRay's checks in its order, each with a remedy.
 
 INVALID: Final = "InvalidRayCronJobSpec"
@@ -126,7 +117,7 @@ def validate_cron_job(
         gates: the enabled features.
         local_zone: time zone of schedules that name none.
     """
-    spec = read_spec(cron, parse_cron_job_spec)
+    spec = read_spec(cron, CronJobSpec)
 
     def problems(spec: CronJobSpec) -> Iterator[Problem]:
         parts = (_schedule(spec.schedule), _rest(spec.schedule), _zone(spec, local_zone))

@@ -1,6 +1,6 @@
 """RayJob: the cached view and its typed specification.
 
-As in `raycluster`, the cached object keeps plain data, and `parse_job_spec` raises the errors.
+As in `raycluster`, the cached object keeps plain data.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import (
     mapping,
     only,
-    parse,
     parse_readable,
     read_conditions,
 )
@@ -180,12 +179,3 @@ CLUSTER_KEY: Final = "ray.io/cluster"
 def readable_job_spec(job: RayJob) -> JobSpec:
     """Return the typed specification without the fields that cannot be read."""
     return parse_readable(job.spec, JobSpec)
-
-
-def parse_job_spec(job: RayJob) -> JobSpec:
-    """Return the typed specification without nulls. It copies the data: parse each object once.
-
-    Raises:
-        msgspec.ValidationError: a field has the wrong type.
-    """
-    return parse(job.spec, JobSpec)

@@ -1,6 +1,6 @@
 """RayService: the cached view, its typed specification, and its validation.
 
-As in `raycluster`, the cached object keeps plain data, and `parse_service_spec` raises the errors.
+As in `raycluster`, the cached object keeps plain data.
 """
 
 from __future__ import annotations
@@ -139,15 +139,6 @@ class RayServiceSpec(View, frozen=True):
     managed_by: str | None = None
 
 
-def parse_service_spec(service: RayService) -> RayServiceSpec:
-    """Return the typed specification without nulls. It copies the data: parse each object once.
-
-    Raises:
-        msgspec.ValidationError: a field has the wrong type or is missing.
-    """
-    return parse(service.spec, RayServiceSpec)
-
-
 def upgrade_type(
     spec: RayServiceSpec, default: UpgradeType = UpgradeType.NEW_CLUSTER
 ) -> UpgradeType:
@@ -245,7 +236,7 @@ def validate_service(
     service: RayService, gates: FeatureGates = _DEFAULT_GATES
 ) -> RayServiceSpec | Problem:
     """Return the specification if the object is valid, else all of its problems as one."""
-    spec = read_spec(service, parse_service_spec)
+    spec = read_spec(service, RayServiceSpec)
     problems = partial(_problems, metadata=service.metadata, gates=gates)
     return valid_or_problem(service, NAME_RULE, spec, problems, INVALID_SPEC_REASON)
 

@@ -33,7 +33,6 @@ from controller.ray.api.raycluster import (
     HeadGroup,
     RayCluster,
     WorkerGroup,
-    parse_spec,
 )
 from controller.ray.api.upgrade_strategy import strategy_in_force
 from controller.ray.api.validation.context import (
@@ -65,7 +64,7 @@ def validate_cluster(
     cluster: RayCluster, gates: FeatureGates = _DEFAULT_GATES
 ) -> ClusterSpec | Problem:
     """Return the specification if the object is valid, else all of its problems as one."""
-    spec, wrong = read_spec(cluster, parse_spec), dict[str, Problem]()
+    spec, wrong = read_spec(cluster, ClusterSpec), dict[str, Problem]()
     if not isinstance(spec, Problem):
         found = _in_force(cluster, spec)
         wrong = {name: each for name, each in found.items() if isinstance(each, Problem)}

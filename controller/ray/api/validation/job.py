@@ -25,7 +25,7 @@ from controller.ray.api.ray_options import (
     read_entrypoint_resources,
     read_runtime_env,
 )
-from controller.ray.api.rayjob import CLUSTER_KEY, JobSpec, RayJob, SubmissionMode, parse_job_spec
+from controller.ray.api.rayjob import CLUSTER_KEY, JobSpec, RayJob, SubmissionMode
 from controller.ray.api.validation.cluster import embedded_cluster_problem
 from controller.ray.api.validation.context import (
     NEEDS_ENTRYPOINT,
@@ -178,7 +178,7 @@ NAME_RULE: Final = NameRule(MAX_JOB_NAME, noun="the job", reason="InvalidRayJobM
 
 def validate_job(job: RayJob, gates: FeatureGates = _DEFAULT_GATES) -> JobSpec | Problem:
     """Return the specification if the object is valid, else all of its problems as one."""
-    spec = read_spec(job, parse_job_spec)
+    spec = read_spec(job, JobSpec)
     problems = partial(job_spec_problems, metadata=job.metadata, gates=gates)
     return valid_or_problem(job, NAME_RULE, spec, problems, _REASON)
 
