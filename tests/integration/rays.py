@@ -14,7 +14,7 @@ from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.objects import KubeObject, Pod
 from controller.kube.resources import CRDS, JOBS, PODS, SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.api.definitions.crds import ray_definition
+from controller.ray.api.definitions import ray_definition
 from controller.ray.api.names import SUBMITTER
 from controller.ray.api.pod_state import SUBMISSION_ID, container_with
 from controller.ray.api.rayjob import RAYJOBS, RayJob

@@ -16,7 +16,7 @@ import yaml
 from controller.apimachinery.conditions import parse_rfc3339
 from controller.kube.errors import NotFound, PathNotFound
 from controller.kube.resources import CONFIG_MAPS, CRDS, EVENTS
-from controller.ray.api.definitions.crds import ray_definition
+from controller.ray.api.definitions import ray_definition
 from controller.ray.api.raycronjob import RAYCRONJOBS, RayCronJob
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cluster import RayClusterKind

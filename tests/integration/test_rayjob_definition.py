@@ -9,7 +9,7 @@ import pytest
 from controller.command.manifests import load
 from controller.kube.errors import Invalid, NotFound, PathNotFound
 from controller.kube.resources import CRDS, PODS
-from controller.ray.api.definitions.crds import ray_definition
+from controller.ray.api.definitions import ray_definition
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.dashboard import JobStatus
 from tests.integration.harness import World, install_crds

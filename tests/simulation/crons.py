@@ -13,7 +13,7 @@ from typing import Any
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.errors import KubeError
 from controller.ray.api import RAYJOBS
-from controller.ray.api.definitions.crds import ray_definition
+from controller.ray.api.definitions import ray_definition
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from tests.integration.harness import World, example_cluster, install_crds
 from tests.simulation import scenario as s

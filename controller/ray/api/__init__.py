@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.ray.api.definitions.crds import custom_resource_definitions
+from controller.ray.api.definitions import custom_resource_definitions
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster
 from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob, SubmissionMode

@@ -36,7 +36,7 @@ from controller.kube.resources import (
 )
 from controller.ray.api import labels
 from controller.ray.api.batch_schedulers import BatchScheduler, label_problem, scheduler_labels
-from controller.ray.api.definitions.crds import unknown_field_finder
+from controller.ray.api.definitions import unknown_field_finder
 from controller.ray.api.feature_gates import MTLS
 from controller.ray.api.names import PROVISIONED, UPGRADING
 from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster

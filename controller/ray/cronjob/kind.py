@@ -13,7 +13,7 @@ from controller.apimachinery.object_schema import ObjectSchema
 from controller.apimachinery.ownership import owner_reference
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
-from controller.ray.api.definitions.crds import job_fields, unknown_field_finder
+from controller.ray.api.definitions import job_fields, unknown_field_finder
 from controller.ray.api.raycronjob import (
     RAYCRONJOBS,
     ConcurrencyPolicy,

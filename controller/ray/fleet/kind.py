@@ -18,7 +18,7 @@ from controller.apimachinery.custom_object import SpecificationMemo
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import ObjectMeta
 from controller.ray.api import labels
-from controller.ray.api.definitions.crds import CLUSTER_FIELDS, unknown_field_finder
+from controller.ray.api.definitions import CLUSTER_FIELDS, unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, RayClusterFleet, validate_fleet
 from controller.ray.children.child import BOUNDS, in_place_operations

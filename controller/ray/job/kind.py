@@ -13,7 +13,7 @@ from controller.apimachinery.custom_object import IdentityMemo, SpecificationMem
 from controller.apimachinery.problem import Problem
 from controller.kube.resources import VOLCANO_POD_GROUPS
 from controller.ray.api.batch_schedulers import VOLCANO, job_problem
-from controller.ray.api.definitions.crds import unknown_field_finder
+from controller.ray.api.definitions import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob, readable_job_spec
 from controller.ray.api.validation.job import validate_job

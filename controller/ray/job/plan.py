@@ -13,7 +13,7 @@ from typing import Final
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.object_schema import ObjectSchema
-from controller.ray.api.definitions.crds import job_fields
+from controller.ray.api.definitions import job_fields
 from controller.ray.api.names import is_managed_elsewhere
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.validation.deletion_strategy import deletion_holes

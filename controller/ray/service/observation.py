@@ -14,7 +14,7 @@ from controller.apimachinery.custom_object import dig, mapping, parse
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import Gateway, HTTPRoute, Pod, Service
 from controller.ray.api import labels
-from controller.ray.api.definitions.crds import CLUSTER_FIELDS
+from controller.ray.api.definitions import CLUSTER_FIELDS
 from controller.ray.api.names import is_suspension_asked
 from controller.ray.api.pod_state import is_head
 from controller.ray.api.ray_options import ServeConfig, read_serve_config

@@ -16,7 +16,7 @@ from controller.kaito.api.definitions import kaito_definitions
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, custom_resource_definitions
-from controller.ray.api.definitions.crds import CLUSTER_FIELDS, job_fields
+from controller.ray.api.definitions import CLUSTER_FIELDS, job_fields
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.cluster.held_deletions import (
     RELIED_ON,

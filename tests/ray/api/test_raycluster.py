@@ -11,7 +11,7 @@ import pytest
 
 from controller.apimachinery.custom_object import conditions_of
 from controller.kube.objects import View
-from controller.ray.api.definitions.crds import SCHEMAS
+from controller.ray.api.definitions import SCHEMAS
 from controller.ray.api.names import (
     checked_label,
     checked_name,

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from controller.apimachinery.problem import Problem
-from controller.ray.api.definitions.crds import ray_definition
+from controller.ray.api.definitions import ray_definition
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycronjob import (
     INVALID,

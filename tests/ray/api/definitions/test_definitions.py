@@ -22,7 +22,7 @@ from controller.apimachinery.schedule import (
     parse_schedule,
     schedule_pattern,
 )
-from controller.ray.api.definitions.crds import ray_definition
+from controller.ray.api.definitions import ray_definition
 from tests.ray.cluster.support import EXAMPLES
 
 CLIENT_SIDE_APPLY_LIMIT = 256 * 1024

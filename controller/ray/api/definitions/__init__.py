@@ -1,1 +1,0 @@
-"""The CustomResourceDefinitions of the Ray kinds, generated from complete schemas."""
