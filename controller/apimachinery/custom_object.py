@@ -160,20 +160,12 @@ def without_nulls(value: Any) -> Any:
     """Return plain data without nulls, which mean absent in Kubernetes; itself if it has none."""
     if not _has_nulls(value):
         return value
-    root = [value]
-    pending: list[dict[Any, Any] | list[Any]] = [root]
-    while pending:  # users nest as they like, so that the stack is a list
-        around = pending.pop()
-        for key, item in around.items() if isinstance(around, dict) else enumerate(around):
-            if isinstance(item, dict):
-                fields = cast("dict[str, Any]", item).items()
-                around[key] = {name: each for name, each in fields if each is not None}
-            elif isinstance(item, list):
-                around[key] = cast("list[Any]", item).copy()
-            else:
-                continue
-            pending.append(around[key])
-    return root[0]
+    copy, parts = copied(value)
+    for part, _ in parts:
+        if isinstance(part, dict):
+            for name in [name for name, item in part.items() if item is None]:
+                del part[name]
+    return copy
 
 
 def _has_nulls(value: Any) -> bool:
