@@ -29,7 +29,6 @@ from controller.ray.children.child import (
     OwnedKeys,
     OwnerConflict,
     body_of,
-    child_scope,
     create_child,
     delete_child,
     observe_child,
@@ -122,7 +121,7 @@ def with_budgets(plan: Plan, seen: ClusterObservation) -> Plan:
     if plan.lookups:
         return plan
     in_use, seconds = _is_in_use(seen)
-    writes = tuple(_writes(seen, in_use=in_use))
+    writes = seen.settled(_writes(seen, in_use=in_use))
     return replace(
         plan,
         independent=(*plan.independent, *writes),
@@ -154,8 +153,6 @@ def _is_in_use(seen: ClusterObservation) -> tuple[bool | None, float | None]:
 def _writes(seen: ClusterObservation, *, in_use: bool | None) -> Iterator[Write]:
     namespace = seen.desired.identity.namespace
     for child, observed in seen.budgets.possible:
-        if child.scope in seen.pending_scopes:
-            continue
         if observed.state is ChildState.MISSING and in_use:
             yield create_child(namespace, child, seen.now)
         elif observed.state is not ChildState.PRESENT or observed.present is None:
@@ -167,8 +164,7 @@ def _writes(seen: ClusterObservation, *, in_use: bool | None) -> Iterator[Write]
         ):
             yield write
     for each in seen.budgets.surplus:
-        if child_scope(DISRUPTION_BUDGETS, each.metadata.name) not in seen.pending_scopes:
-            yield delete_child(namespace, DISRUPTION_BUDGETS, each)
+        yield delete_child(namespace, DISRUPTION_BUDGETS, each)
 
 
 _UNUSED: Final = "because nothing runs on the cluster"

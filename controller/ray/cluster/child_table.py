@@ -382,17 +382,16 @@ def create_children(seen: ClusterObservation) -> tuple[list[Write], list[Write]]
 
     A PodGroup requires its Workload. Groups get their size before the pods that are to fit.
     """
-    first: list[Write] = []
-    bindings: list[Write] = []
-    for child in seen.children.absent:
-        if not child.independent and child.scope not in seen.pending_scopes:
-            stage = bindings if child.resource in {ROLE_BINDINGS, POD_GROUPS} else first
-            stage.append(create_child(seen.desired.identity.namespace, child, seen.now))
-    for drift in seen.children.groups.drifted:
-        if drift.child.scope not in seen.pending_scopes:
-            write = repair_child(seen.desired.identity.namespace, drift, seen.now)
-            first += [write] if write is not None else []
-    return first, [] if has_unconfirmed_children(seen) else bindings
+    namespace, is_last = seen.desired.identity.namespace, {ROLE_BINDINGS, POD_GROUPS}
+    absent = [child for child in seen.children.absent if not child.independent]
+    creates = [create_child(namespace, child, seen.now) for child in absent]
+    repairs = (repair_child(namespace, each, seen.now) for each in seen.children.groups.drifted)
+    first = [each for each in creates if each.target.resource not in is_last]
+    bindings = [each for each in creates if each.target.resource in is_last]
+    return (
+        [*seen.settled([*first, *filter(None, repairs)])],
+        [] if has_unconfirmed_children(seen) else [*bindings],
+    )
 
 
 def has_unconfirmed_children(seen: ClusterObservation) -> bool:
@@ -403,22 +402,19 @@ def has_unconfirmed_children(seen: ClusterObservation) -> bool:
 
 def repair_children(seen: ClusterObservation) -> Iterator[Write]:
     """Create independent children, repair those that differ, delete those not desired."""
-    namespace = seen.desired.identity.namespace
-    for child in seen.children.absent:
-        if child.independent and child.scope not in seen.pending_scopes:
-            yield create_child(namespace, child, seen.now)
-    for drift in seen.children.drifted:
-        if drift.child.scope not in seen.pending_scopes:
-            write = repair_child(namespace, drift, seen.now)
-            if write is not None:
-                yield write
-    others = (
-        *seen.children.certificates.repairs,
-        *renewal_writes(seen, namespace),
-        *(delete_child(namespace, *each) for each in seen.children.surplus),
-        *(remove_group(namespace, *each) for each in seen.children.groups.surplus),
+    namespace, children = seen.desired.identity.namespace, seen.children
+    absent = (child for child in children.absent if child.independent)
+    repairs = (repair_child(namespace, drift, seen.now) for drift in children.drifted)
+    yield from seen.settled(
+        (
+            *(create_child(namespace, child, seen.now) for child in absent),
+            *filter(None, repairs),
+            *children.certificates.repairs,
+            *renewal_writes(seen, namespace),
+            *(delete_child(namespace, *each) for each in children.surplus),
+            *(remove_group(namespace, *each) for each in children.groups.surplus),
+        )
     )
-    yield from (each for each in others if each.target.scope not in seen.pending_scopes)
 
 
 def child_events(seen: ClusterObservation) -> Iterator[Event]:

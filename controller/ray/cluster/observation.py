@@ -6,10 +6,10 @@ Both are values: the same ones give the same plan.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from controller.apimachinery.conditions import JobEnd, find_condition, is_true, job_end, time_of
 from controller.apimachinery.custom_object import IdentityMemo, conditions_of, status_of
@@ -28,7 +28,7 @@ from controller.ray.head import Identity
 from controller.ray.pods.builder import PodBuilder
 from controller.ray.settings import RaySettings
 from controller.runtime.kind import CreateError, FailedCreate, LogText
-from controller.runtime.plan import Delete, LogTail, Plan
+from controller.runtime.plan import Delete, LogTail, Plan, Write
 from controller.runtime.reconcile.definitions import InstalledDefinition
 from workqueue import Backoff
 
@@ -73,6 +73,9 @@ class Cleanup:
     def end(self) -> JobEnd | None:
         """How the Job has ended, None while it has not."""
         return job_end(self.job, self.pods) if self.job is not None else None
+
+
+W = TypeVar("W", bound=Write)
 
 
 def soonest(*waits: float | None) -> float | None:
@@ -401,6 +404,10 @@ class ObservedPods:
     def is_recorded(self) -> bool:
         """Whether the status reports the present generation."""
         return self.recorded_generation == self.cluster.metadata.generation
+
+    def settled(self, writes: Iterable[W]) -> Iterator[W]:
+        """Yield the writes in whose scopes no write has an unknown outcome."""
+        return (each for each in writes if each.target.scope not in self.pending_scopes)
 
     def seconds_until(self, moments: Iterable[datetime | None]) -> float | None:
         """Return the seconds until the first of these times that is yet to come, if any is."""

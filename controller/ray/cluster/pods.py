@@ -238,8 +238,8 @@ def patch_pod(
     if leaves_service:
         patch["labels"] = {labels.SERVE: "false"}
     target = pod_target(seen, pod.metadata.name, scope_of(pod))
-    if target.scope not in seen.pending_scopes:
-        yield MergePatch(target, pod.metadata.uid, {"metadata": patch}, on_success=event)
+    write = MergePatch(target, pod.metadata.uid, {"metadata": patch}, on_success=event)
+    return seen.settled((write,))
 
 
 def draining_now(seen: AnyCluster) -> dict[str, str | None]:

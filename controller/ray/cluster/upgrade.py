@@ -125,5 +125,4 @@ def delete_everything(seen: ClusterObservation) -> tuple[list[Write], list[Write
     heads: list[Write] = [
         delete_pod(seen, pod, what="HeadPod", reason=_REASON) for pod in pods if is_head(pod)
     ]
-    settled = [write for write in workers if write.target.scope not in seen.pending_scopes]
-    return settled, heads if not seen.pending_scopes else []
+    return [*seen.settled(workers)], heads if not seen.pending_scopes else []
