@@ -14,8 +14,7 @@ decides, on one page.
 - disruptions: `disruptions.py` (workers that others take away, drained before their end)
 - idle clusters: `idle.py` (since when nobody uses one, and its end)
 - deletion: `deletion.py` (its steps), `redis_cleanup.py`
-- status: `status.py`, `conditions.py`, `first_cause.py` (why it is not ready), `rolling_report.py`
-  (progress of an upgrade)
+- status: `status.py`, `conditions.py`, `first_cause.py` (why it is not ready)
 """
 
 from __future__ import annotations

@@ -36,6 +36,9 @@ from controller.ray.cluster.conditions import (
     ClusterConditions,
     desired_resources,
     provisioning_phases,
+    set_upgrading,
+    upgrade_events,
+    upgrade_status,
 )
 from controller.ray.cluster.first_cause import (
     diagnose_pods,
@@ -47,7 +50,6 @@ from controller.ray.cluster.held_deletions import HeldDeletions, held_deletions,
 from controller.ray.cluster.idle import idle_events, set_idle
 from controller.ray.cluster.observation import AnyCluster, ClusterObservation, InvalidCluster
 from controller.ray.cluster.revision_history import history_notes, is_of_history
-from controller.ray.cluster.rolling_report import set_upgrading, upgrade_events, upgrade_status
 from controller.ray.cluster.rolling_units import hides_an_edit
 from controller.ray.cluster.rollout import NOT_KEPT
 from controller.ray.cluster.upgrade import (

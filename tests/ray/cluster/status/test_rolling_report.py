@@ -9,10 +9,14 @@ import pytest
 
 from controller.kube.objects import Pod
 from controller.ray.api import labels
-from controller.ray.cluster.conditions import ClusterConditions
+from controller.ray.cluster.conditions import (
+    ClusterConditions,
+    set_upgrading,
+    upgrade_events,
+    upgrade_status,
+)
 from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.ray_view import RayView
-from controller.ray.cluster.rolling_report import set_upgrading, upgrade_events, upgrade_status
 from controller.ray.cluster.rollout import Verdict
 from tests.ray.cluster.support import NOW
 from tests.ray.cluster.upgrade.rolling.scenes import (
