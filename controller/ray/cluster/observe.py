@@ -107,27 +107,31 @@ def observe_cluster(key: str, reads: CacheReader, sources: ClusterSources) -> An
         crash_log=log,
         crash_text=record.log_tail(log) if log is not None else None,
     )
-    seen = replace(
+    children = observe_children(seen, reads, is_foreseen=sources.dashboards is None)
+    revisions, budgets = observe_history(seen, reads), observe_budgets(seen, reads)
+    disruptions = observe_disruptions(seen, reads)
+    relabelled = (Note("PodRelabelled", sentence) for sentence in pods.relabelled)
+    of_history = revisions.notes if revisions is not None else ()
+    notes = (*children.notes, *budgets.notes, *relabelled, *of_history)
+    return replace(
         seen,
         lost_head=_lost_head(seen, reads),
-        revisions=observe_history(seen, reads),
-        budgets=observe_budgets(seen, reads),
-        disruptions=observe_disruptions(seen, reads),
-        children=observe_children(seen, reads, is_foreseen=sources.dashboards is None),
+        children=replace(children, notes=notes) if notes else children,
+        revisions=revisions,
+        budgets=budgets,
+        disruptions=disruptions,
+        ray=_ray(seen, reads, sources, is_disrupted=bool(disruptions)),
     )
-    relabelled = (Note("PodRelabelled", sentence) for sentence in pods.relabelled)
-    of_history = seen.revisions.notes if seen.revisions is not None else ()
-    notes = (*seen.children.notes, *seen.budgets.notes, *relabelled, *of_history)
-    children = replace(seen.children, notes=notes)
-    return replace(seen, children=children, ray=_ray(seen, reads, sources))
 
 
-def _ray(seen: ClusterObservation, reads: CacheReader, sources: ClusterSources) -> RayView:
+def _ray(
+    seen: ClusterObservation, reads: CacheReader, sources: ClusterSources, *, is_disrupted: bool
+) -> RayView:
     """Observe Ray if a plan needs it: draining workers need it whatever the strategy is now."""
     spec = seen.desired.spec
     asks_for_use = spec.idle_termination_options is not None or spec.disruption_budgets is not None
     is_rolling = spec.upgrade_strategy.rolling is not None or draining_since(seen.all_workers)
-    if not (is_rolling or asks_for_use or seen.disruptions):
+    if not (is_rolling or asks_for_use or is_disrupted):
         return RayView()
     if sources.dashboards is None:
         return ASSUMED

@@ -102,7 +102,8 @@ _HEAD_REMEDY: Final = (
 
 def with_rollout(seen: ClusterObservation) -> ClusterObservation:
     """Return the observation with the state of the rolling update."""
-    return replace(seen, rollout=decide(seen))
+    rollout = decide(seen)
+    return seen if rollout is None else replace(seen, rollout=rollout)
 
 
 def decide(seen: ClusterObservation) -> Rollout | None:

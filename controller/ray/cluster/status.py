@@ -104,8 +104,9 @@ def cluster_status(
     """Return the desired status after a reconcile in which these writes failed."""
     present = status_of(seen.cluster)
     notes = history_notes(failures)
-    children = replace(seen.children, notes=(*seen.children.notes, *notes))
-    seen = replace(seen, children=children)
+    if notes:
+        children = replace(seen.children, notes=(*seen.children.notes, *notes))
+        seen = replace(seen, children=children)
     failures = tuple(each for each in failures if not is_of_history(each))
     pod_causes = diagnose_pods(seen)
     held = held_deletions(seen)
