@@ -259,6 +259,34 @@ async def test_an_unused_connection_outlasts_the_time_to_the_next_look_for_optio
         assert server.connections == 2
 
 
+async def test_only_as_many_connections_of_a_burst_are_kept_as_are_used_after_it(
+    opened, monkeypatch
+):
+    passed = 0.0
+    monkeypatch.setattr("aiohttp.connector.monotonic", lambda: time.monotonic() + passed)
+    together = asyncio.Barrier(3)
+
+    async def respond(method, target, fields, writer):
+        if target == "/burst":
+            await together.wait()
+        await answer_pod(method, target, fields, writer)
+
+    async with RawServer(respond) as server:
+        transport = opened(server.url)
+
+        async def burst() -> None:
+            await asyncio.gather(*(all_of(transport, "GET", "/burst") for _ in range(3)))
+
+        await burst()
+        assert server.connections == 3
+        for _ in range(2):
+            passed += 0.4 * KEPT_IDLE
+            await all_of(transport, "GET", "/one")
+        passed += 0.4 * KEPT_IDLE
+        await burst()
+        assert server.connections == 3 + 2
+
+
 async def test_a_body_that_is_cut_short_is_unknown(opened):
     async def respond(method, target, fields, writer):
         writer.write(response(201, POD[:10], len(POD)))
