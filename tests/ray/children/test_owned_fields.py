@@ -119,20 +119,6 @@ def test_children_as_they_were_made_are_left_alone(name: str):
     assert made.requeue_after is None
 
 
-def test_a_wrong_selector_is_replaced_as_a_whole():
-    def narrow(body: Json) -> None:
-        body["spec"]["selector"] |= {"and": "more"}
-        del body["spec"]["selector"]["ray.io/cluster"]
-
-    write = only(changed(cluster(sample()), Service=narrow))
-    assert isinstance(write, MergePatch)
-    assert write.uid == "uid-of-example-head-svc"
-    assert write.patch == {"spec": {"selector": {"and": None, "ray.io/cluster": "example"}}}
-    assert write.resource_version is None, "no list is written"
-    assert write.on_success is not None
-    assert write.on_success.reason == "UpdatedService"
-
-
 def test_ports_are_put_right_by_name_under_the_revision_that_was_seen():
     obj = cluster(copy.deepcopy(SAMPLES["separate-ingress"]))
 

@@ -22,13 +22,6 @@ def named(obj: RayCluster, *pods: Pod, **more: Any) -> list[str]:
     return sorted(verbs(plan(settled(obj, *pods, **more)), Delete))
 
 
-@pytest.mark.parametrize("replicas", [0, 2, 4, 9])
-def test_named_workers_go_whatever_the_number_of_replicas(replicas: int):
-    pods = workers(4)
-    victim = pods[2].metadata.name
-    assert named(scaled(replicas, victim, **AUTOSCALED), head(), *pods) == [victim]
-
-
 def test_a_list_that_is_not_cleared_yet_deletes_nothing_twice():
     pods = workers(3)
     gone = pods[0].metadata.name

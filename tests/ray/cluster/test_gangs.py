@@ -385,22 +385,6 @@ def test_a_workload_of_another_size_is_replaced_before_the_next_pod_is_made():
     assert len(created(last, "Pod")) == 2
 
 
-@pytest.mark.parametrize("scheduler", [PLUGINS, WORKLOAD_API])
-def test_without_its_label_the_groups_go_and_the_pods_stay(scheduler: BatchScheduler):
-    wanted = spec(group("small", 1))
-    groups = groups_of(scheduler, wanted, labels=GANG)
-    names = {group.metadata.name for group in groups}
-    while groups:
-        kept = stored(scheduler, wanted, *groups, head(), *workers(1, group="small"))
-        made = plan(*kept)
-        assert not made.stages
-        [delete] = about_groups(made)
-        assert isinstance(delete, Delete)
-        names.remove(delete.target.name)
-        groups = [each for each in groups if each.metadata.name != delete.target.name]
-    assert not names
-
-
 def test_volcanos_group_has_its_new_size_before_new_pods_are_made():
     [old] = groups_of(VOLCANO, spec(group("small", 1)))
     kept = stored(VOLCANO, spec(group("small", 2)), old, head(), *workers(1, group="small"))

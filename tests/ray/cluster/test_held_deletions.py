@@ -88,11 +88,6 @@ def test_a_number_that_shrinks_within_a_generation_deletes_nothing_and_is_said(
     assert (again.stages, again.status.events) == ((), ())
 
 
-def test_an_edit_explains_fewer_workers():
-    obj = with_meta(observed(with_groups({"replicas": 1}), 25), generation=2)
-    assert len(deleted(plan(kept(obj, *workers(25))))) == 24
-
-
 def test_an_edit_explains_fewer_workers_also_if_it_was_refused_at_first():
     """The operator's settings refused it, and then were changed."""
     counted_before = {"type": "HeadPodReady", "status": "True", "observedGeneration": 1}
@@ -157,16 +152,6 @@ def recreated(obj: RayCluster, *conditions: dict[str, Any], **known: Any) -> Pla
     settled = kept(observed(obj, 2, *conditions), *workers(2), listed=True, **known)
     settled.objects = {k: v for k, v in settled.objects.items() if "example-head-a" not in k[1]}
     return plan(settled.add(PODS, stamped(OLD)))
-
-
-def test_a_hash_that_changes_within_a_generation_replaces_nothing_and_is_said():
-    made = recreated(upgraded())
-    assert made.stages == ()
-    assert stamps(made) == [], "the head keeps the hash that it was made from"
-    assert made.status is not None
-    held = find_condition(made.status.wanted["conditions"], "DeletionHeld")
-    assert held is not None
-    assert held["message"].startswith("3 pods (example-head-aaaaaaaa, ")
 
 
 def test_a_held_replacement_counts_no_pod_that_is_terminating():

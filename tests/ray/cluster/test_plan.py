@@ -90,13 +90,6 @@ def test_a_new_cluster_gets_a_service_then_a_head_then_workers():
     ]
 
 
-def test_a_cluster_that_is_as_it_should_be_is_left_alone():
-    made = plan(settled(cluster(), head(), *workers(2)))
-    assert made.stages == ()
-    assert made.lookups == ()
-    assert made.requeue_after is None
-
-
 def test_a_plan_is_a_pure_function_of_the_observation():
     kind = RayClusterKind()
     obj = scaled(5, enableInTreeAutoscaling=True)
@@ -154,36 +147,10 @@ def test_a_name_that_a_pod_of_the_group_has_is_not_given_again():
     assert third != first
 
 
-@pytest.mark.parametrize(
-    ("existing", "replicas", "created", "deleted"),
-    [(1, 4, 3, 0), (4, 1, 0, 3), (2, 2, 0, 0), (3, 0, 0, 3)],
-)
-def test_just_the_difference_is_made_or_deleted(
-    existing: int, replicas: int, created: int, deleted: int
-):
-    made = plan(settled(scaled(replicas), head(), *workers(existing)))
-    assert len(verbs(made, Create)) == created
-    assert len(verbs(made, Delete)) == deleted
-
-
 def test_a_pod_that_is_going_holds_its_place_until_it_is_gone():
     going = pod("going", terminating=True)
     assert plan(settled(scaled(2), head(), *workers(1), going)).stages == ()
     assert plan(settled(scaled(1), head(), *workers(1), going)).stages == ()
-
-
-def test_an_ended_worker_is_deleted_first_and_replaced_when_it_is_gone():
-    ended = pod("ended", phase="Failed")
-    assert writes(plan(settled(scaled(2), head(), *workers(1), ended))) == ["delete Pod ended"]
-
-
-def test_with_autoscaling_only_named_or_ended_workers_go():
-    pods = [*workers(4), pod("ended", phase="Failed")]
-    named = pods[2].metadata.name
-    obj = scaled(1, named, enableInTreeAutoscaling=True)
-    assert sorted(verbs(plan(settled(obj, head(), *pods)), Delete)) == ["ended", named]
-    unnamed = RayClusterKind(RaySettings(delete_unnamed=True))
-    assert len(verbs(plan(settled(obj, head(), *pods), unnamed), Delete)) == 4
 
 
 def test_names_of_pods_of_others_in_workers_to_delete_are_ignored():
@@ -300,13 +267,6 @@ def test_a_provisioned_cluster_whose_driver_lived_in_the_head_gets_no_new_head()
     assert plan(settled(with_status(cluster(raw), provisioned))).stages == ()
     assert plan(settled(cluster(raw))).stages != ()
     assert plan(settled(with_status(cluster(), provisioned))).stages != ()
-
-
-def test_a_terminating_cluster_is_left_to_the_garbage_collector():
-    going = with_meta(cluster(), deletion_timestamp="2026-08-20T09:00:00Z")
-    made = plan(reads(going, head(phase="Failed")))
-    assert made.stages == ()
-    assert made.status is not None
 
 
 def test_a_cluster_of_another_controller_is_not_touched_even_if_it_is_not_valid():
@@ -589,14 +549,6 @@ def test_an_absent_number_and_its_default_of_zero_mean_the_same():
     assert len(verbs(zero, Delete)) == 2
     assert zero.status is not None
     assert zero == absent
-
-
-@pytest.mark.parametrize("lost", ["ray.io/node-type", "ray.io/group"])
-def test_a_head_that_has_lost_a_label_is_neither_deleted_nor_doubled(lost: str):
-    whole = head()
-    kept = {name: value for name, value in (whole.metadata.labels or {}).items() if name != lost}
-    made = plan(settled(cluster(), with_meta(whole, labels=kept), *workers(2)))
-    assert verbs(made, Create) == verbs(made, Delete) == []
 
 
 def test_a_pod_that_cannot_be_read_is_not_taken_for_absent():

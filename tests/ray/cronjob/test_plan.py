@@ -115,16 +115,6 @@ def test_a_rayjob_that_is_seen_is_written_into_the_status_and_not_made_again():
     assert made.requeue_after == 3599
 
 
-def test_at_rest_nothing_is_written():
-    kept = cron_job()
-    first = plan(kept, job(at(10)), now=at(10, 0, 1))
-    again = plan(with_status(kept, first), job(at(10)), now=at(10, 40))
-    assert writes(again) == []
-    assert told(again) == []
-    assert again.status is not None
-    assert difference(with_status(kept, first).status, again.status.wanted) == {}
-
-
 def test_a_tick_whose_rayjob_was_deleted_is_not_made_again():
     assert created(plan(cron_job(scheduled(at(10))), now=at(10, 30))) == []
 
@@ -236,25 +226,9 @@ def test_a_suspended_one_makes_nothing_and_says_so_once():
     assert told(plan(with_status(kept, made), now=at(11))) == []
 
 
-def test_a_resumed_one_makes_up_for_the_latest_tick():
-    resumed = cron_job(scheduled(at(10)), schedule="0 * * * *", suspend=False)
-    assert created(plan(resumed, now=at(15, 30))) == [name_of(at(15))]
-
-
 def test_a_deleted_one_is_left_to_the_garbage_collector():
     gone = cron_job(terminating=True, failedJobsHistoryLimit=0)
     assert plan(gone, job(at(9), "Failed"), now=at(10)) == NOTHING
-
-
-def test_one_that_is_not_valid_is_reported_once_and_not_acted_for():
-    kept = cron_job(schedule="61 * * * *", failedJobsHistoryLimit=0)
-    made = plan(kept, job(at(9), "Failed"), now=at(10))
-    assert writes(made) == []
-    status, reason, message = ready(made)
-    assert (status, reason) == ("False", "InvalidRayCronJobSpec")
-    assert message == "spec.schedule: minute '61' is not within 0 to 59"
-    assert told(made) == ["Warning InvalidRayCronJobSpec"]
-    assert told(plan(with_status(kept, made), now=at(11))) == []
 
 
 def test_one_that_is_not_valid_follows_what_it_has_begun():

@@ -11,10 +11,8 @@ from controller.kube.objects import ObjectMeta, OwnerReference
 from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
 from controller.ray.api.rayclusterfleet import RayClusterFleet
 from controller.ray.fleet.observe import index_of
-from controller.ray.permissions import granted
 from controller.runtime.kind import Unreadable
 from controller.runtime.plan import NOTHING, Create, JsonPatch, MergePatch
-from tests.fakes.verbs import needed
 from tests.ray.cluster.support import with_meta
 from tests.ray.fleet.support import (
     NEW,
@@ -352,14 +350,3 @@ def test_a_specification_that_was_invalid_at_its_generation_explains_itself_once
     refused = with_status(wrong, plan(wrong, *three()))
     valid = fleet(OLD, generation=3, status=refused.status)
     assert created(plan(valid, *three())) == [0]
-
-
-def test_every_write_is_one_that_the_role_of_kuberay_allows():
-    scenes = (
-        plan(fleet()),
-        plan(fleet(NEW), *three(image=OLD), member(0, NEW)),
-        plan(fleet(replicas=4), *three()),
-    )
-    for made in scenes:
-        for write in writes(made):
-            assert needed(write) <= granted(write.target.resource)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
 from controller.ray.api.raycluster import RayCluster
 from tests.ray.fleet.support import (
@@ -32,32 +31,9 @@ def unstamped(cluster: RayCluster) -> RayCluster:
     return msgspec.structs.replace(cluster, metadata=meta)
 
 
-def test_a_new_fleet_gets_all_copies_at_once():
-    assert created(plan(fleet())) == [0, 1, 2]
-
-
-def test_a_fleet_that_is_complete_writes_nothing():
-    made = plan(fleet(), *(member(index) for index in range(3)))
-    assert writes(made) == []
-
-
-def test_an_upgrade_begins_with_one_new_copy_and_deletes_none():
-    made = plan(fleet(NEW), *(member(index, OLD) for index in range(3)))
-    assert created(made) == [0]
-    assert deleted(made) == []
-
-
 def test_while_the_new_copy_is_not_ready_nothing_more_happens():
     old = [member(index, OLD) for index in range(3)]
     assert writes(plan(fleet(NEW), *old, member(0, NEW, ready=False))) == []
-
-
-def test_the_old_copy_of_the_same_index_retires_once_the_new_one_is_ready():
-    old = [member(index, OLD) for index in range(3)]
-    for index in range(3):
-        made = plan(fleet(NEW), *old, member(index, NEW))
-        assert deleted(made) == names(old[index])
-        assert created(made) == []
 
 
 def test_a_copy_that_is_still_being_deleted_counts_for_the_budget():
@@ -81,11 +57,6 @@ def test_without_a_surge_an_old_copy_goes_first_and_its_index_is_filled_next():
     assert created(plan(fleet(NEW, **strategy), *old[1:])) == [0]
     coming = member(0, NEW, ready=False)
     assert writes(plan(fleet(NEW, **strategy), *old[1:], coming)) == []
-
-
-def test_an_old_copy_that_was_never_ready_goes_at_once():
-    old = [member(0, OLD), member(1, OLD, ready=False), member(2, OLD)]
-    assert deleted(plan(fleet(NEW), *old)) == names(old[1])
 
 
 def test_an_old_copy_that_is_not_ready_for_a_moment_stays_while_it_is_needed():
@@ -114,23 +85,9 @@ def test_a_copy_of_an_unknown_template_is_not_replaced_while_its_index_has_anoth
     assert created(made) == [1]
 
 
-def test_a_lost_copy_is_made_again_before_an_upgrade_goes_on():
-    old = [member(0, OLD), member(2, OLD)]
-    assert created(plan(fleet(NEW), *old)) == [1, 0]
-    assert created(plan(fleet(NEW, paused=True), *old)) == [1]
-
-
 def test_a_lost_copy_is_made_again_in_a_paused_upgrade_whose_surge_is_free():
     there = [member(0, OLD), member(0, NEW), member(1, OLD)]
     assert created(plan(fleet(NEW, paused=True), *there)) == [2]
-
-
-def test_a_copy_that_somebody_deletes_is_made_again_under_its_name_once_it_is_gone():
-    others = [member(1), member(2)]
-    going = member(0, terminating=True)
-    assert writes(plan(fleet(), going, *others)) == []
-    (create,) = writes(plan(fleet(), *others))
-    assert create.target.name == going.metadata.name
 
 
 def test_a_copy_that_somebody_deletes_in_a_paused_upgrade_is_made_of_the_new_template():
@@ -174,14 +131,6 @@ def test_of_two_outdated_copies_of_an_index_the_newer_goes():
     assert deleted(made) == names(both[1])
 
 
-@pytest.mark.parametrize("paused", [False, True])
-def test_scaling_down_deletes_the_highest_indexes_and_nothing_else(paused: bool):
-    there = [member(index) for index in range(5)]
-    made = plan(fleet(replicas=3, paused=paused), *there)
-    assert deleted(made) == names(there[4], there[3])
-    assert created(made) == []
-
-
 def test_a_copy_beyond_the_number_that_is_terminating_is_not_deleted_again():
     there = [member(0), member(1), member(2, terminating=True)]
     assert deleted(plan(fleet(replicas=2), *there)) == []
@@ -192,13 +141,6 @@ def test_scaling_down_in_an_upgrade_makes_room_before_the_upgrade_goes_on():
     made = plan(fleet(NEW, replicas=2), *there)
     assert (created(made), deleted(made)) == ([], names(there[3], there[2]))
     assert created(plan(fleet(NEW, replicas=2), *there[:2])) == [0]
-
-
-def test_scaling_up_adds_indexes_and_replaces_none():
-    there = [member(0), member(1)]
-    made = plan(fleet(replicas=4), *there)
-    assert created(made) == [2, 3]
-    assert deleted(made) == []
 
 
 def test_no_copy_is_created_or_deleted_while_the_outcome_of_a_write_is_unknown():

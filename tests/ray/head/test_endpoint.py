@@ -19,7 +19,6 @@ from controller.kube.resources import (
     Resource,
 )
 from controller.ray.api import RAYCLUSTERS, labels
-from controller.ray.api.pod_state import gcs_port
 from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard import JobStatus
 from controller.ray.settings import RaySettings
@@ -145,19 +144,6 @@ def test_the_services_of_a_running_head_keep_selecting_it_after_an_edit_of_label
     made = plan_of(raw, children, head)
     assert changes(made) == {}
     assert ready(made)[0] != "HeadNotSelected"
-
-
-@pytest.mark.parametrize("edit", LABELS)
-def test_once_a_head_has_the_edited_labels_its_service_selects_them(edit: str):
-    raw = sample()
-    head, children = made_for(raw)
-    LABELS[edit](raw)
-    new, _ = made_for(raw)
-    patch = changes(plan_of(raw, children, new))[HEAD_SERVICE]
-    (service,) = (obj for _, obj in children if obj.metadata.name == "example-head-svc")
-    selector = (service.spec.selector | patch["spec"]["selector"]).items()  # type: ignore[attr-defined]
-    assert selector <= (new.metadata.labels or {}).items()
-    assert not selector <= (head.metadata.labels or {}).items()
 
 
 @pytest.mark.parametrize("routes", [False, True])
@@ -303,32 +289,6 @@ def test_a_head_without_an_autoscaler_gives_its_account_no_rights():
     raw["spec"]["enableInTreeAutoscaling"] = True
     template(raw)["spec"]["serviceAccountName"] = "own"
     assert subjects(plan_of(raw, [], head)) == ["own"]
-
-
-@pytest.mark.parametrize(
-    ("state", "port"),
-    [("Running", "6379"), ("Failed", "6380"), ("terminating", "6380"), ("of another port", "6380")],
-)
-def test_new_workers_look_for_the_gcs_where_a_head_that_stays_listens(state: str, port: str):
-    raw = sample()
-    head, children = made_for(raw)
-    raw["spec"]["headGroupSpec"]["rayStartParams"] = {"port": "6380"}
-    if state == "Failed":
-        head = msgspec.structs.replace(
-            head, status=msgspec.structs.replace(head.status, phase="Failed")
-        )
-    elif state == "terminating":
-        head = with_meta(head, deletion_timestamp="2026-08-20T10:00:00Z")
-    elif state == "of another port":
-        head, _ = made_for(raw)
-    made = plan_of(raw, children, head)
-    workers = [
-        msgspec.convert(dict(write.body), Pod)
-        for stage in made.stages
-        for write in stage
-        if isinstance(write, Create) and "-worker-" in write.target.name
-    ]
-    assert {gcs_port(worker) for worker in workers} == {port}
 
 
 def test_of_the_variables_of_a_pod_only_the_port_of_the_gcs_is_kept():

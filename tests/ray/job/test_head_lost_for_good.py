@@ -52,15 +52,6 @@ def test_the_attempt_fails_and_is_retried_on_a_fresh_cluster():
     )
 
 
-@pytest.mark.parametrize("odd", [None, "odd", 7, {}, [None], [{"type": ["odd"]}]])
-def test_odd_conditions_of_the_cluster_lose_no_head(odd: Any):
-    here = scene()
-    found = here.reads.get(RAYCLUSTERS, "default/example-abcde")
-    assert found is not None
-    here.reads.add(RAYCLUSTERS, msgspec.structs.replace(found, status={"conditions": odd}))
-    assert status_after(here).get("jobDeploymentStatus") != "Retrying"
-
-
 @pytest.mark.parametrize(
     "here",
     [

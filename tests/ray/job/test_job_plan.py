@@ -22,7 +22,7 @@ from controller.ray.dashboard import (
     SubmitJob,
 )
 from controller.ray.job.attempt import digest_of
-from controller.runtime.kind import CreateError, LogText
+from controller.runtime.kind import LogText
 from controller.runtime.plan import NOTHING, Create, Delete, Event, JsonPatch, MergePatch, Plan
 from tests.ray.cluster.support import NOW, writes
 from tests.ray.job.rayjobs import is_head_lost, rayjob, valid
@@ -212,35 +212,6 @@ def test_the_record_of_another_attempt_is_no_record():
     assert "metadata" in made.commit.patch
 
 
-def test_the_causes_of_the_cluster_are_the_jobs_causes():
-    scene = Scene("Initializing", runs_on="")
-    raw = cluster("")
-    ready_condition = {
-        "type": "Ready",
-        "status": "False",
-        "reason": "ImagePullBackOff",
-        "message": "head: pod x cannot pull image y",
-    }
-    raw.status["conditions"] = [ready_condition]
-    scene.reads.add(RAYCLUSTERS, raw)
-    said = ready(reported(scene.plan()))
-    assert said["reason"] == "ImagePullBackOff"
-    assert said["message"] == f"cluster {CLUSTER}: head: pod x cannot pull image y"
-
-
-def test_a_refused_cluster_is_said_with_the_words_of_the_server():
-    scene = Scene("Initializing", runs_on="")
-    scene.reads.refused[f"RayCluster/default/{CLUSTER}"] = CreateError(
-        "Forbidden", "exceeded quota"
-    )
-    said = ready(reported(scene.plan()))
-    assert said["reason"] == "AdmissionDenied"
-    assert said["message"] == (
-        f"RayCluster {CLUSTER}: cannot be created: exceeded quota; change the template "
-        "accordingly, or ask for another policy"
-    )
-
-
 def test_a_deadline_wakes_a_job_that_waits_and_nothing_else_does():
     assert Scene("Initializing", runs_on="").with_cluster("").plan().requeue_after is None
     waiting = Scene("Initializing", runs_on="", preRunningDeadlineSeconds=100).with_cluster("")
@@ -340,11 +311,6 @@ def test_a_failure_is_counted_with_the_write_that_ends_the_attempt():
     assert "attempt 2 of 3" in retried["message"]
 
 
-def test_a_failure_after_which_nothing_follows_is_failed_at_once():
-    status = status_of(running(status={"failed": 2}, backoffLimit=2).says(JobStatus.FAILED).plan())
-    assert (status["jobDeploymentStatus"], status["failed"]) == ("Failed", 3)
-
-
 def test_the_log_of_the_submitter_is_read_before_the_attempt_ends_and_never_waited_for():
     scene = running(submissionMode="K8sJobMode", backoffLimit=1).says(JobStatus.FAILED)
     scene.with_submitter("Complete")
@@ -364,13 +330,6 @@ def test_secrets_in_what_ray_says_are_not_kept():
     scene = running().says(JobStatus.FAILED, message="failed with token=abcdef123456")
     status = status_of(scene.plan())
     assert "abcdef123456" not in str(status)
-
-
-def test_a_silent_dashboard_counts_after_five_minutes_of_failed_probes():
-    made = running().fails(200).plan()
-    assert reported(made)["jobStatusCheckFailureStartTime"] == rfc3339(NOW - timedelta(seconds=200))
-    assert made.requeue_after == 100
-    assert status_of(running().fails(300).plan())["reason"] == "JobStatusCheckTimeoutExceeded"
 
 
 def test_a_silence_from_before_a_restart_counts_only_once_it_is_known_to_go_on():
@@ -634,12 +593,6 @@ def test_a_deleted_job_is_let_go_when_ray_has_confirmed_its_end():
 def test_a_deleted_job_is_let_go_after_thirty_seconds_whatever_becomes_of_the_stop():
     meta = {"deletionTimestamp": rfc3339(NOW)}
     assert running(meta=meta).plan(seconds=30).commit is not None
-
-
-@pytest.mark.parametrize("state", ["Initializing", "Suspended", "Complete", "Failed", ""])
-def test_a_deleted_job_that_runs_nowhere_is_let_go_at_once(state: str):
-    meta = {"deletionTimestamp": rfc3339(NOW)}
-    assert Scene(state, meta=meta, runs_on="").plan().commit is not None
 
 
 def test_a_job_that_has_ended_writes_nothing_and_wakes_for_its_time_to_live():

@@ -92,14 +92,6 @@ def test_a_cluster_carries_the_jobs_labels_and_annotations_but_not_what_kubectl_
     assert meta["annotations"] == {"a": "b"}
 
 
-@pytest.mark.parametrize("mode", ["K8sJobMode", "HTTPMode", "SidecarMode", "InteractiveMode"])
-def test_a_cluster_says_how_its_job_is_submitted(mode: str):
-    meta = made_cluster(submissionMode=mode)["metadata"]
-    assert meta["labels"]["ray.io/job-submission-mode"] == mode
-    never = meta.get("annotations", {}).get("ray.io/disable-provisioned-head-restart")
-    assert never == ("true" if mode == "SidecarMode" else None)
-
-
 @pytest.mark.parametrize("mode", ["K8sJobMode", "SidecarMode"])
 def test_making_objects_changes_no_cached_specification(mode: str):
     template = {"spec": {"containers": [{"name": "a"}]}} if mode == "K8sJobMode" else None
@@ -157,14 +149,6 @@ def test_the_retries_of_the_submitter_are_the_users_to_choose():
     for limit in (0, 5):
         body = submitter(submitterConfig={"backoffLimit": limit})
         assert body["spec"]["backoffLimit"] == limit
-
-
-def test_a_submitter_that_runs_again_only_follows_the_log():
-    (script,) = submitter()["spec"]["template"]["spec"]["containers"][0]["args"]
-    asks, submits, follows = (script.index(f"ray job {what}") for what in ("st", "su", "lo"))
-    assert asks < submits < follows
-    assert "--no-wait" in script
-    assert script.endswith("--follow id"), "its exit code says nothing about the job"
 
 
 def test_a_login_shell_may_run_the_script():

@@ -113,10 +113,6 @@ def test_a_job_that_waits_for_the_correction_is_given_up_before_it_runs_in_time(
     assert reported(submitted).get("reason") is None
 
 
-def test_a_refused_suspension_suspends_nothing():
-    assert running(suspend=True).says(JobStatus.RUNNING).plan().commit is None
-
-
 WRONG_ELSEWHERE = {key: edit for key, edit in REFUSED.items() if "suspend" not in edit}
 
 
@@ -142,11 +138,6 @@ def test_a_suspended_job_with_a_wrong_field_stays_suspended_and_begins_nothing_w
     assert resumed["jobDeploymentStatus"] == "ValidationFailed"
 
 
-def test_a_new_job_with_a_wrong_field_is_refused_and_not_suspended():
-    made = Scene("", suspend=True, shutdownAfterJobFinishes=True, backoffLimit=-1).plan()
-    assert status_of(made)["jobDeploymentStatus"] == "ValidationFailed"
-
-
 def ended(**spec: Any) -> Scene:
     status = {"endTime": rfc3339(NOW - timedelta(minutes=1)), "jobStatus": "SUCCEEDED"}
     return Scene("Complete", status=status, **spec).with_cluster()
@@ -158,12 +149,6 @@ def test_what_is_deleted_after_the_end_is_deleted_unless_the_edit_is_about_that(
     assert find_condition(reported(told)["conditions"], "SpecAccepted") is not None
     unclear = ended(shutdownAfterJobFinishes=True, ttlSecondsAfterFinished=-1)
     assert writes(unclear.plan()) == []
-
-
-def test_an_accepted_correction_takes_the_condition_away():
-    refused = reported(running(suspend=True).says(JobStatus.RUNNING).plan())["conditions"]
-    corrected = reported(running(status={"conditions": refused}).says(JobStatus.RUNNING).plan())
-    assert find_condition(corrected["conditions"], "SpecAccepted") is None
 
 
 FIELDS = (

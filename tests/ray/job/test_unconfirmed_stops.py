@@ -62,14 +62,6 @@ def unconfirmed(status: dict[str, Any]) -> str:
     return "" if found is None else str(found["message"])
 
 
-def test_a_deadline_is_kept_although_the_dashboard_is_silent():
-    for silence in (0, 20, 280):
-        status = status_of(overdue(status={"jobStatus": "RUNNING"}).fails(silence).plan())
-        assert (status["jobDeploymentStatus"], status["reason"]) == ("Failed", "DeadlineExceeded")
-        assert "jobStatus" not in status, "what Ray said last stays"
-        assert "may still run" in unconfirmed(status)
-
-
 def test_the_failure_stores_what_ray_said_last():
     status = status_of(overdue().says(JobStatus.RUNNING).plan())
     assert status["jobStatus"] == "RUNNING"

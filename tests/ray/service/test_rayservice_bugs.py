@@ -128,11 +128,6 @@ ROLLING_BACK = RolloutFacts(
 )
 
 
-def test_no_traffic_returns_to_an_active_cluster_that_is_not_ready():
-    unready = replace(ROLLING_BACK.active, ready=40)
-    assert next_step(replace(ROLLING_BACK, active=unready)) is RolloutWait.ACTIVE_CAPACITY
-
-
 def test_a_rollback_ends_though_the_head_of_the_pending_cluster_is_dead():
     facts = replace(
         ROLLING_BACK,

@@ -176,13 +176,6 @@ def test_an_incremental_upgrade_waits_for_the_interval_of_the_specification():
     assert committed(later)[PENDING]["trafficRoutedPercent"] == 40
 
 
-def test_an_incremental_upgrade_ends_with_the_promotion():
-    scene = stepping(pending=100, moved=100)
-    scene.services.clear()
-    scene.leads_to("svc-bbbbb")
-    assert committed(scene.refused())[ACTIVE]["rayClusterName"] == "svc-bbbbb"
-
-
 def test_a_rollback_goes_on_to_its_end():
     assert committed(stepping(ROLLBACK_IN_PROGRESS).refused())[ACTIVE]["targetCapacity"] == 80
     done = committed(stepping(ROLLBACK_IN_PROGRESS, pending=0, moved=0).refused())
@@ -365,10 +358,6 @@ def test_nothing_goes_for_a_suspension_that_is_not_asked_for_in_valid_words(susp
     scene.has(ACTIVE, edition(NEW))
     scene.leads_to("svc-aaaaa")
     assert scene.refused().commit is None
-
-
-def test_a_new_service_with_a_wrong_field_is_refused_and_not_suspended():
-    assert Unrouted(suspend=True).refused().commit is None
 
 
 @pytest.mark.parametrize(("suspend", "written"), [(True, [True]), (False, []), ("yes", [])])

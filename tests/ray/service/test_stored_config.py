@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import random
 from dataclasses import replace
 
 import pytest
@@ -13,8 +12,6 @@ import pytest
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.api.rayservice import UpgradeType
 from controller.ray.service.identity import (
-    MOST_BYTES,
-    ConfigTooLarge,
     load,
     store,
 )
@@ -56,21 +53,6 @@ def test_a_request_adds_the_capacity_and_nothing_else():
 def test_a_cluster_without_the_annotation_has_none():
     assert load(None) is None
     assert load({"other": "x"}) is None
-
-
-def test_300_kib_of_ordinary_config_fit():
-    many = [
-        {"name": f"model-{n}", "import_path": "models:app", "route_prefix": f"/models/{n}"}
-        for n in range(4000)
-    ]
-    assert len(json.dumps(many)) > 300 * 1024
-    assert load(store({"applications": many})) is not None
-
-
-def test_a_config_that_does_not_fit_is_refused_and_never_truncated():
-    noise = random.Random(1).randbytes(150 * 1024).hex()  # 300 KiB
-    with pytest.raises(ConfigTooLarge, match=f"more than the {MOST_BYTES}"):
-        store({"applications": [{"name": "hello", "user_config": {"noise": noise}}]})
 
 
 def packed(data: bytes) -> str:

@@ -120,22 +120,6 @@ def test_the_submitter_of_the_rayjob_that_owns_the_cluster_reaches_the_dashboard
     assert len(found["example-workers-workers"]["ingress"]) == 1
 
 
-def test_policies_are_made_before_the_pods():
-    made = plan(reads(cluster(sample({})), served={NETWORK_POLICIES}))
-    before = writes(made).index("create NetworkPolicy example-workers-workers")
-    assert before < min(i for i, text in enumerate(writes(made)) if text.startswith("create Pod"))
-
-
-def test_a_policy_of_a_new_group_is_made_before_its_pods():
-    raw = sample({})
-    kept = living(raw)
-    [group] = raw["spec"]["workerGroupSpecs"]
-    raw["spec"]["workerGroupSpecs"] = [group, group | {"groupName": "gpu", "replicas": 1}]
-    made = plan(kept.add(kept.kind.primary, cluster(raw)))
-    assert writes(made)[0] == "create NetworkPolicy example-workers-gpu"
-    assert [write.target.resource.kind for write in made.stages[-1]] == ["Pod"]
-
-
 def test_without_the_right_to_list_them_no_pod_is_made_and_the_cause_is_told():
     made = plan(reads(cluster(sample({}))))
     assert "Pod" not in {write.target.resource.kind for stage in made.stages for write in stage}
@@ -211,17 +195,6 @@ def test_the_policy_of_a_removed_group_stays_until_its_pods_are_gone(left: str |
         kept.add(PODS, pod("example-gpu-worker-aaaaaaaa", "gpu", terminating=left != "Running"))
     deleted = [each.target.name for each in repairs(plan(kept)) if isinstance(each, Delete)]
     assert deleted == ([] if left else ["example-workers-gpu"])
-
-
-def test_without_the_field_all_policies_go_and_no_pod_is_touched():
-    kept = living(sample({}))
-    kept.add(kept.kind.primary, cluster(sample(None)))
-    made = plan(kept)
-    assert {each.target.name for each in repairs(made)} == {
-        "example-head",
-        "example-workers-workers",
-    }
-    assert writes(made) == []
 
 
 @pytest.mark.parametrize(

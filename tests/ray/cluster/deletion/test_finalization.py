@@ -132,11 +132,6 @@ def test_the_first_child_comes_after_the_finalizer_is_stored():
     assert writes(made), "the executor begins the stages only when the commit is stored"
 
 
-def test_a_cluster_whose_fault_tolerance_is_switched_on_later_gets_it():
-    made = plan_now(reads(redis_cluster(held=False), head(), *workers(2)))
-    assert finalizers_after(made) == [FINALIZER]
-
-
 def test_the_finalizer_does_not_stay_when_the_backend_is_switched():
     made = plan_now(reads(redis_cluster(redis.embedded()), head()))
     assert finalizers_after(made) == []
@@ -254,18 +249,6 @@ def test_a_job_whose_creation_was_not_answered_is_not_made_again():
     assert writes(plan_now(kept)) == []
     taken = observed(redis_cluster(deleted=1), taken={KEY})
     assert writes(plan_now(taken)) == []
-
-
-@pytest.mark.parametrize(
-    ("job", "words"),
-    [("complete", ""), ("failed", "RedisCleanupFailed"), ("about to fail", "RedisCleanupFailed")],
-)
-@pytest.mark.parametrize("deleted", [1, 1000])
-def test_a_job_that_has_ended_lets_go_however_it_ended(job: str, words: str, deleted: float):
-    made = plan_now(observed(redis_cluster(deleted=deleted), job=JOBS_SEEN[job]))
-    assert finalizers_after(made) == []
-    assert told(made).partition(":")[0] == words
-    assert made.stages == ()
 
 
 @pytest.mark.parametrize(("code", "words"), [(0, ""), (1, "RedisCleanupFailed")])
@@ -409,12 +392,6 @@ def test_cleanup_is_switched_off_by_kuberays_variable():
     assert not off.redis_cleanup
     assert RaySettings.from_environment({}).redis_cleanup
     assert RaySettings.from_environment({"ENABLE_GCS_FT_REDIS_CLEANUP": "no"}).redis_cleanup
-
-
-def test_in_a_namespace_that_is_going_nothing_is_waited_for():
-    made = plan_now(observed(redis_cluster(deleted=1), *workers(1), refused={KEY: GOING}))
-    assert finalizers_after(made) == []
-    assert "the namespace is being deleted" in told(made)
 
 
 def test_a_job_made_before_the_wish_was_dropped_is_still_waited_for():

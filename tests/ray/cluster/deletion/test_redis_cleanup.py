@@ -414,11 +414,6 @@ def test_bash_and_python_read_a_password_of_any_characters(tmp_path: Path):
     assert ast.literal_eval(done.stdout)["password"] == password
 
 
-def test_a_failed_cleanup_fails_the_job(cleaning: Cleaning):
-    cleaning.works = False
-    assert cleaning.run(job(), RAY_REDIS_ADDRESS="r") == 1
-
-
 # -- a cleanup whose pod is refused --------------------------------------------------------------
 
 

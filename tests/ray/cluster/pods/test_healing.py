@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.ray.cluster.pods import Healer, healer, sort_by_role, unhealthy_reason
-from controller.runtime.plan import Create, Delete
+from controller.runtime.plan import Delete
 from tests.ray.cluster.support import cluster, head, plan, pod, workers
 from tests.ray.cluster.test_plan import settled, verbs
 
@@ -61,20 +61,6 @@ def test_an_ended_pod_is_replaced_whatever_its_restart_policy(phase: str, policy
     evicted_head = head(phase=phase, restart_policy=policy, reason=reason)
     made = plan(settled(cluster(), evicted_head, *workers(2)))
     assert verbs(made, Delete) == [evicted_head.metadata.name]
-
-
-def test_a_head_without_memory_under_autoscaler_v2_is_replaced_under_another_name():
-    obj = cluster(enableInTreeAutoscaling=True, autoscalerOptions={"version": "v2"})
-    killed = head(
-        restart_policy="Never",
-        ready=False,
-        containers=[{"name": "ray-head", "state": KILLED}, {"name": "autoscaler", "state": RUNS}],
-    )
-    made = plan(settled(obj, killed, *workers(2)))
-    assert verbs(made, Delete) == [killed.metadata.name]
-    assert verbs(made, Create, "head") == [], "not before the dead one is gone"
-    (renewed,) = verbs(plan(settled(obj, *workers(2), newest="101")), Create, "head")
-    assert renewed != killed.metadata.name
 
 
 @pytest.mark.parametrize("policy", POLICIES)

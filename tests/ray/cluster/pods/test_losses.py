@@ -199,19 +199,6 @@ def test_pods_that_are_gone_before_they_were_seen_count():
     assert life.wait == 20
 
 
-def test_pods_that_somebody_deletes_are_replaced_after_a_wait_and_others_are_added_meanwhile():
-    life = Life(group(2))
-    life.plan(0, head(), worker("a"), worker("b"))
-    life.plan(1, head(), worker("a"))
-    life.plan(2, head(), worker("a"), worker("c", created=made_at(2)))
-    assert life.plan(3, head(), worker("a"), worker("c", terminating=True)) == []
-    assert life.plan(4, head(), worker("a")) == []
-    assert life.wait == 19
-    life.obj = group(5)
-    assert life.plan(5, head(), worker("a")) == CREATED * 3
-    assert life.plan(23, head(), worker("a")) == CREATED * 4
-
-
 def test_ended_pods_that_are_kept_go_first_when_the_group_shrinks_or_they_are_named():
     life = Life(group(2))
     life.plan(0, head(), worker("a"), worker("b"))

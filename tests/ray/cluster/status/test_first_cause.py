@@ -110,13 +110,6 @@ def test_the_oldest_pod_is_named_so_that_newer_ones_change_nothing_but_the_count
     assert first(head(), image("a"), old) == first(head(), old, image("a"))
 
 
-def test_an_image_that_cannot_be_pulled_is_named_on_the_cluster():
-    reason, message = first(image("h", group="headgroup"))
-    assert reason == "ImagePullBackOff"
-    assert "cannot pull the image of container ray-worker: not found" in message
-    assert "correct the image" in message
-
-
 def test_a_quota_refusal_is_said_even_on_a_cluster_that_was_ready():
     was_ready, _ = after(cluster(), *READY)
     assert was_ready.status["conditions"]

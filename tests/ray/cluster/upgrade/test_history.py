@@ -136,16 +136,6 @@ def test_a_server_whose_revisions_may_not_be_read_keeps_none():
     assert not observed(kept).awaits_revision
 
 
-def test_scaling_and_settings_make_no_revision_and_other_templates_do():
-    first = revision_of(edition())
-    scaled = edition(upgradeStrategy=ROLLING | {"rollingUpdate": {"maxSurge": 3}})
-    scaled["spec"]["workerGroupSpecs"][0]["replicas"] = 7
-    assert writes(plan(rolling(scaled, first))) == []
-    [create] = writes(plan(rolling(edition("rayproject/ray:2.61.0"), first)))
-    assert create.body["revision"] == 2
-    assert create.target.name != first.metadata.name
-
-
 def test_templates_that_come_back_become_the_newest_revision():
     first = revision_of(edition())
     second = revision_of(edition("rayproject/ray:2.61.0"), 2)
@@ -269,12 +259,6 @@ def test_a_revision_of_another_object_under_the_name_is_said():
     made = plan(kept)
     assert writes(made) == []
     assert "belongs to another object" in children_message(made)
-
-
-def test_a_deleted_cluster_keeps_nothing_more():
-    raw = edition()
-    raw["metadata"]["deletionTimestamp"] = "2026-08-20T09:59:00Z"
-    assert writes(plan(rolling(raw))) == []
 
 
 def test_a_refused_revision_for_which_no_message_has_room_is_said_once():

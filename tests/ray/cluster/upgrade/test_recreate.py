@@ -45,16 +45,6 @@ def stages(made: Plan) -> list[list[str]]:
     return [[write.target.name for write in stage] for stage in made.stages]
 
 
-def test_a_changed_specification_deletes_all_workers_and_then_the_head():
-    made = plan(settled(upgraded(), stamped(OLD), *workers(2), listed=True))
-    assert stages(made) == [[pod.metadata.name for pod in workers(2)], [HEAD]]
-    assert all(isinstance(write, Delete) for stage in made.stages for write in stage)
-    notes = [w.on_success.note for stage in made.stages for w in stage if w.on_success]
-    assert notes[-1] == (
-        f"Deleted pod {HEAD} because the specification has changed and upgradeStrategy is Recreate"
-    )
-
-
 def test_an_interrupted_replacement_goes_on_as_long_as_the_head_is_there():
     going = workers(2, terminating=True)
     made = plan(settled(upgraded(), stamped(OLD), *going, listed=True))
@@ -83,13 +73,6 @@ def test_the_head_stays_while_a_lost_create_may_still_bring_an_old_worker(scope:
 def test_a_head_that_has_ended_is_replaced_with_everything_else():
     made = plan(settled(upgraded(), stamped(OLD, phase="Failed"), *workers(2), listed=True))
     assert len(verbs(made, Delete)) == 3
-
-
-@pytest.mark.parametrize("strategy", [None, "None"])
-def test_without_recreate_a_change_reaches_new_pods_only(strategy: str | None):
-    made = plan(settled(upgraded(strategy), stamped(OLD), *workers(2)))
-    assert made.stages == ()
-    assert plan(settled(upgraded(strategy), stamped(OLD, "v1.6.0"), *workers(2))).stages == ()
 
 
 def stamps(made: Plan) -> list[Write]:

@@ -308,14 +308,6 @@ def test_a_replacement_is_created_at_once_where_the_group_may_surge(
     assert not [each for each in of_workers(planned(seen_in(both))) if isinstance(each, Create)]
 
 
-def test_a_suspended_group_goes_and_gets_no_replacement():
-    raw = with_spec(without_rolling(1), **GRACEFUL)
-    raw["spec"]["workerGroupSpecs"] = [raw["spec"]["workerGroupSpecs"][0] | {"suspend": True}]
-    assert not of_workers(planned(seen_in(kept(raw, going(raw)))))
-    (deletion,) = of_workers(planned(seen_in(kept(raw, announced(raw)))))
-    assert isinstance(deletion, Delete)
-
-
 def test_one_replacement_at_a_time_for_a_node_that_takes_three():
     raw = with_spec(without_rolling(3), **GRACEFUL)
     leaving = [going(raw, name) for name in "abc"]

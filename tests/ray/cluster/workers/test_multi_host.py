@@ -124,10 +124,6 @@ def test_slice_names_are_labels_whatever_the_group_is_called():
     assert [len(name) for name in names] == [63]
 
 
-def test_whole_slices_are_left_alone():
-    assert plan(around(multi(2), *whole("a"), *whole("b", index=1))).stages == ()
-
-
 def test_the_lowest_free_replica_index_is_given():
     pods = [*whole("a"), *whole("c", index=2)]
     assert {stage[0][INDEX] for stage in made(plan(around(multi(3), *pods)))} == {"1"}

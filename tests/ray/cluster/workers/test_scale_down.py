@@ -18,7 +18,6 @@ from controller.ray.cluster.observation import read_units
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.pods import unhealthy_reason
 from controller.ray.cluster.ray_view import RayView
-from controller.ray.cluster.rollout import DRAINED
 from controller.ray.cluster.scale_down import pods_to_delete
 from controller.ray.dashboard import DrainNodes, RayNode
 from controller.ray.pods.hashes import template_digest
@@ -132,16 +131,6 @@ def test_creations_and_deletions_never_overshoot(
     assert chosen(spec, shuffled, may_shrink=may_shrink) == gone
 
 
-def test_names_that_are_not_there_are_ignored():
-    assert chosen(group(2, "no-such-pod"), workers(2)) == []
-
-
-def test_a_named_pod_goes_even_if_the_number_is_right():
-    pods = workers(2)
-    name = pods[0].metadata.name
-    assert chosen(group(2, name), pods) == [name]
-
-
 def test_a_suspended_group_loses_all_pods():
     assert len(chosen(group(3, suspend=True), workers(3))) == 3
 
@@ -245,16 +234,6 @@ def test_ray_drains_its_node_and_lets_its_proxy_close_connections(head: Pod):
     (command,) = (each.command for each in plan.commands)
     assert isinstance(command, DrainNodes)
     assert command.serving
-
-
-def test_it_is_deleted_when_its_node_has_left(head: Pod):
-    leaving = worker("b", labels=SERVES_NOT, annotations=draining(10))
-    ray = answering(RayNode("n1", ADDRESS, alive=False))
-    (deletion,) = of_workers(planned(head, worker("a", labels=SERVES), leaving, ray=ray))
-    assert isinstance(deletion, Delete)
-    assert deletion.target.name == "b"
-    assert deletion.on_success is not None
-    assert deletion.on_success.note.endswith(DRAINED)
 
 
 def test_it_is_deleted_after_five_minutes_whatever_ray_says(head: Pod):

@@ -242,22 +242,6 @@ def test_a_refused_write_is_the_first_cause():
     ), "it is told in the same words as long as it lasts"
 
 
-def test_a_refusal_that_is_longer_than_a_message_is_reported_once():
-    kind = RayClusterFleetKind()
-
-    def patch_of(obj: Any) -> Any:
-        seen = kind.observe("default/fleet", reads(obj))
-        assert seen is not None
-        made = kind.plan(seen, NOW)
-        failure = Failure(writes(made)[0], "Forbidden", "no " * 3000)
-        return kind.status_after(seen, made, (failure,), NOW)
-
-    first = patch_of(fleet())
-    assert [event.reason for event in first.events] == ["FailedToCreateRayCluster"]
-    again = patch_of(msgspec.structs.replace(fleet(), status=dict(first.wanted)))
-    assert again.events == ()
-
-
 def test_a_message_that_changes_is_not_urgent():
     obj = with_status(fleet(), plan(fleet(), member(0, ready=False), member(1), member(2)))
     made = plan(obj, member(0, ready=False, message="other words"), member(1), member(2))

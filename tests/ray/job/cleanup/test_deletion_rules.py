@@ -52,10 +52,6 @@ def due(
     return action, None if wake is None else wake.total_seconds()
 
 
-def test_without_a_wish_nothing_is_deleted():
-    assert due(10**6) == (None, None)
-
-
 def test_shutdown_deletes_the_cluster_when_its_time_has_come():
     job = {"shutdownAfterJobFinishes": True, "ttlSecondsAfterFinished": 10}
     assert due(0, **job) == (None, 10)

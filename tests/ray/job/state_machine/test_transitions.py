@@ -153,18 +153,6 @@ def test_a_suspension_and_a_retry_are_carried_through_whatever_the_specification
             assert gone.state is (State.SUSPENDED if state is State.SUSPENDING else State.NEW)
 
 
-@pytest.mark.parametrize("submitter", [SubmitterFact.SUCCEEDED, SubmitterFact.FAILED])
-@pytest.mark.parametrize("late", [False, True])
-def test_the_exit_of_the_submitter_is_never_the_result_of_the_job(
-    submitter: SubmitterFact, late: bool
-):
-    assert running(submitter=submitter, submitter_grace_passed=late) is None
-    succeeded = running(submitter=submitter, submitter_grace_passed=late, ray=RayFact.SUCCEEDED)
-    assert succeeded == DueTransition(State.COMPLETE)
-    failed = running(submitter=submitter, submitter_grace_passed=late, ray=RayFact.FAILED)
-    assert failed == DueTransition(State.FAILED, FailureReason.APP_FAILED, failed=True)
-
-
 def test_a_result_waits_for_the_submitter_within_the_grace_period():
     for ray in (RayFact.SUCCEEDED, RayFact.FAILED, RayFact.STOPPED):
         assert running(ray=ray) is None
@@ -187,14 +175,6 @@ def test_what_ray_says_stands_whatever_has_become_of_cluster_deadline_and_suspen
         )
         assert step is not None
         assert step.state is state
-
-
-def test_a_deadline_waits_for_nobody_and_a_stop_is_no_success():
-    over = DueTransition(State.FAILED, FailureReason.DEADLINE_EXCEEDED, failed=True)
-    for ray in (RayFact.NO_ANSWER, RayFact.NOT_FOUND, RayFact.ACTIVE):
-        assert running(deadline_passed=True, ray=ray) == over
-    none = SubmitterFact.NONE
-    assert running(deadline_passed=True, ray=RayFact.STOPPED, submitter=none) == over
 
 
 def test_a_healthy_dashboard_that_does_not_know_the_id_gives_the_submitter_thirty_seconds():
@@ -242,13 +222,6 @@ def test_a_lost_head_is_the_end_of_the_attempt_unless_the_new_one_knows_the_job(
         assert running(cluster=cluster) == lost
 
 
-def test_a_refused_submission_is_over_at_once_but_not_if_ray_has_the_job_after_all():
-    step = running(submission_refused=True, ray=RayFact.NOT_FOUND, submitter=SubmitterFact.NONE)
-    assert step == DueTransition(State.FAILED, FailureReason.SUBMISSION_FAILED, failed=True)
-    for ray in (RayFact.ACTIVE, RayFact.NO_ANSWER):
-        assert running(submission_refused=True, ray=ray, submitter=SubmitterFact.NONE) is None
-
-
 @pytest.mark.slow
 def test_what_has_begun_goes_on_whatever_the_specification_has_become():
     """Nothing that a running job meets depends on the specification's being valid."""
@@ -266,21 +239,6 @@ def test_nothing_begins_while_the_specification_is_invalid(state: State):
     assert step == DueTransition(State.VALIDATION_FAILED, FailureReason.VALIDATION_FAILED)
 
 
-def test_a_submitter_that_cannot_be_made_is_given_up_in_time():
-    absent: dict[str, Any] = {"submitter": SubmitterFact.ABSENT, "ray": RayFact.NOT_FOUND}
-    step = running(**absent, pre_running_deadline_passed=True)
-    assert step == DueTransition(
-        State.FAILED, FailureReason.PRE_RUNNING_DEADLINE_EXCEEDED, failed=True
-    )
-    assert running(**absent) is None
-    assert running(**absent, pre_running_deadline_passed=True, head=HeadFact.UNRECORDED) is None
-    active = absent | {"ray": RayFact.ACTIVE}
-    assert running(**active, pre_running_deadline_passed=True) is None
-    by_operator = absent | {"submitter": SubmitterFact.NONE, "head": HeadFact.UNRECORDED}
-    late = running(**by_operator, records_late=True, pre_running_deadline_passed=True)
-    assert late == step, "the operator has not submitted it either"
-
-
 @pytest.mark.parametrize("valid", [False, True])
 def test_an_attempt_that_another_operator_left_at_an_invalid_edit_is_followed(valid: bool):
     ran = JobFacts(valid=valid, has_attempt=True, may_be_submitted=True)
@@ -292,10 +250,6 @@ def test_an_attempt_that_another_operator_left_at_an_invalid_edit_is_followed(va
 def test_a_specification_that_is_corrected_begins():
     assert next_step(State.VALIDATION_FAILED, JobFacts()) == DueTransition(State.NEW)
     assert next_step(State.VALIDATION_FAILED, JobFacts(valid=False)) is None
-
-
-def test_a_job_made_suspended_makes_nothing():
-    assert next_step(State.NEW, JobFacts(suspend=True)) == DueTransition(State.SUSPENDED)
 
 
 def test_a_state_that_nobody_knows_is_left_like_a_failed_validation():

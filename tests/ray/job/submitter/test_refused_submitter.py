@@ -11,7 +11,7 @@ import pytest
 
 from controller.apimachinery.conditions import find_condition, rfc3339
 from controller.kube.objects import Job
-from controller.kube.resources import JOBS, PODS
+from controller.kube.resources import JOBS
 from controller.ray.dashboard import JobStatus
 from controller.runtime.kind import FailedCreate, LogText
 from controller.runtime.plan import Delete, FailedCreates, MergePatch, Plan
@@ -234,15 +234,6 @@ def test_the_container_that_submits_is_known_by_its_variable_if_a_webhook_change
     assert seen is not None
     assert seen.submitter.log is not None
     assert seen.submitter.log.container == "mine"
-
-
-def test_a_pod_that_only_has_the_labels_of_a_submitter_says_nothing():
-    scene = running(submissionMode="K8sJobMode").with_submitter().says(JobStatus.SUCCEEDED)
-    scene.with_submitter_pod(ended(0, 1))
-    pod = scene.reads.get(PODS, "default/example-x")
-    stranger = msgspec.structs.replace(pod.metadata, owner_references=())
-    scene.reads.add(PODS, msgspec.structs.replace(pod, metadata=stranger))
-    assert next_state(scene) == ""
 
 
 def test_an_odd_template_of_a_job_has_a_container_to_read_the_log_of():

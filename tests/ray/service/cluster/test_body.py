@@ -127,25 +127,8 @@ def test_groups_of_the_running_cluster_that_are_no_list_are_put_in_place(groups:
     ]
 
 
-@pytest.mark.parametrize("autoscaling", [False, True])
-def test_bounds_of_replicas_reach_the_running_cluster(autoscaling: bool):
-    present, wanted = (config() | {"enableInTreeAutoscaling": autoscaling} for _ in range(2))
-    group(wanted).update(minReplicas=2, maxReplicas=7)
-    assert operations(present, wanted) == [
-        ("add", "/spec/workerGroupSpecs/0/minReplicas", 2),
-        ("add", "/spec/workerGroupSpecs/0/maxReplicas", 7),
-    ]
-
-
 def test_under_autoscaling_replicas_and_the_scale_strategy_are_never_touched():
     present, wanted = (config() | {"enableInTreeAutoscaling": True} for _ in range(2))
     group(present).update(replicas=3, scaleStrategy={"workersToDelete": ["x"]})
     group(wanted).update(replicas=1, scaleStrategy={"workersToDelete": []})
     assert operations(present, wanted) == []
-
-
-def test_without_autoscaling_replicas_follow_the_service():
-    present, wanted = config(), config()
-    group(present).update(replicas=1, scaleStrategy={"workersToDelete": ["x"]})
-    group(wanted).update(replicas=2)
-    assert operations(present, wanted) == [("add", "/spec/workerGroupSpecs/0/replicas", 2)]

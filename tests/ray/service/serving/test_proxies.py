@@ -97,13 +97,6 @@ def test_a_serve_whose_controller_does_not_answer_runs_while_a_proxy_takes_reque
         assert bool(put_configs(seen)) != runs
 
 
-def test_a_head_keeps_its_requests_while_serves_controller_does_not_answer():
-    head = pod("head", serve="true")
-    for proxy in (WELL, None, DEAD):
-        seen = scene(head, answer=NO_CONTROLLER, proxy=proxy)
-        assert (asked(seen), labelled(seen)) == (["head"], {})
-
-
 def test_an_excluded_head_is_not_asked_and_gets_no_requests():
     seen = scene(pod("head", serve="true"), excludeHeadPodFromServeSvc=True)
     assert (asked(seen), labelled(seen)) == ([], {"head": "false"})

@@ -37,11 +37,6 @@ from tests.integration.rayservices import condition
 from tests.ray.service.kit import EMPTY, NOW, RUNNING, WELL, pod, reported, scene
 
 HEAD = pod("head", serve="true")
-TRACEBACK = """Deploying app 'hello' failed with exception:
-Traceback (most recent call last):
-  File "ray/serve/_private/application_state.py", line 1, in build
-ModuleNotFoundError: No module named 'hello'
-"""
 
 
 def cause(seen: ServiceObservation) -> str:
@@ -129,14 +124,6 @@ def test_a_silent_dashboard_says_nothing_of_capacity_as_long_as_the_kubelet_find
     facts = collect_facts(scene(head, answer=silent, cluster_message=message))
     assert facts.active.ready is ready
     assert not facts.active.serves
-
-
-def test_an_application_that_failed_to_deploy_has_rays_error_and_a_remedy():
-    assert cause(scene(HEAD, answer=reported("DEPLOY_FAILED", TRACEBACK))) == (
-        "cluster svc-a: application hello is DEPLOY_FAILED: Deploying app 'hello' failed with "
-        "exception: ModuleNotFoundError: No module named 'hello'; correct the application, its "
-        "image or spec.serveConfigV2"
-    )
 
 
 def test_an_application_that_waits_is_explained_by_workers_that_do_not_start():

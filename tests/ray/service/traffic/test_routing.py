@@ -19,7 +19,6 @@ from controller.ray.service.facts import collect_facts, seconds_to_next_shift
 from controller.ray.service.rollout import RolloutWait, next_step
 from controller.ray.service.services import backend, route
 from controller.ray.service.traffic import (
-    NOT_INSTALLED,
     routed_clusters,
     routing_problem,
     wanted_weights,
@@ -74,12 +73,6 @@ def test_a_gateway_that_reports_the_present_weights_is_in_force():
     assert routed_clusters(seen) == {"svc-aaaaa", "svc-bbbbb"}
 
 
-def test_without_the_gateway_api_it_says_what_to_install():
-    seen = Routed().observe()
-    assert routing_problem(seen) == NOT_INSTALLED
-    assert next_step(collect_facts(seen)) is RolloutWait.GATEWAY
-
-
 @pytest.mark.parametrize(
     ("gateway", "said"),
     [
@@ -103,11 +96,6 @@ def test_a_gateway_that_is_not_programmed_is_not_in_force(gateway: dict[str, str
 )
 def test_a_route_that_is_not_accepted_is_not_in_force(route: dict[str, Any], said: str):
     assert said in problem(gateway_in_force(), route_in_force(SERVING, **route))
-
-
-def test_other_weights_than_the_stored_ones_are_not_in_force():
-    other = {"svc-aaaaa-serve-svc": 80, "svc-bbbbb-serve-svc": 20}
-    assert "other weights" in problem(gateway_in_force(), route_in_force(other))
 
 
 def test_a_backend_without_weight_makes_no_difference():

@@ -12,16 +12,12 @@ import pytest
 from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.cluster.held_deletions import held_deletions
-from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.rollout import RevisionHistory, Rollout, Verdict
-from controller.ray.dashboard import RayNode
 from controller.ray.pods.hashes import template_digest
 from controller.ray.rolling import Moves
 from controller.runtime.reconcile.definitions import InstalledDefinition
 from tests.ray.cluster.support import NOW, cluster, pod, with_meta, with_status
 from tests.ray.cluster.upgrade.rolling.scenes import (
-    ADDRESS,
-    IMAGE,
     OLD,
     answering,
     decided,
@@ -92,11 +88,6 @@ def test_a_suspended_cluster_is_not_rolled(condition: str):
     assert decision(observed(raw, the_head(raw), old("a"), conditions=(suspended,))) is None
 
 
-def test_a_cluster_that_is_to_be_suspended_is_not_rolled():
-    raw = with_spec(rolling(1), suspend=True)
-    assert decision(observed(raw, the_head(raw), old("a"))) is None
-
-
 def test_a_deleted_cluster_is_not_rolled():
     raw = rolling(1)
     deleted = with_meta(cluster(raw), deletion_timestamp="2026-08-20T09:59:00Z")
@@ -132,12 +123,6 @@ def test_an_up_to_date_pod_that_drains_is_replaced():
     raw = rolling(1)
     seen = observed(raw, the_head(raw), new(raw, "a", annotations=draining()))
     assert moves(decided(seen)).delete == ("a",)
-
-
-def test_a_pod_that_is_said_to_drain_since_a_distant_year_does_not_drain():
-    raw = rolling(1)
-    since = {labels.DRAINING_SINCE: "9999-12-31T23:59:59Z"}
-    assert not moves(decided(observed(raw, the_head(raw), old("a", annotations=since)))).delete
 
 
 def test_pods_of_removed_groups_are_no_part_of_it():
@@ -178,13 +163,6 @@ def test_nothing_is_created_for_a_version_that_cannot_join():
     assert moves(rollout, "workers-1").create == 1, "the lost one is made up for"
 
 
-def test_a_group_without_outdated_pods_is_compatible_whatever_its_image_says():
-    raw = rolling(0, 1)
-    set_image(raw["spec"]["workerGroupSpecs"][0], NEXT)
-    seen = observed(raw, the_head(raw), old("b", group="workers-1"))
-    assert decided(seen).verdict is Verdict.ROLLING
-
-
 def test_an_outdated_head_of_another_version_is_refused_too():
     raw = fault_tolerant(rolling(1))
     set_image(raw["spec"]["headGroupSpec"], NEXT)
@@ -192,12 +170,6 @@ def test_an_outdated_head_of_another_version_is_refused_too():
     assert rollout.verdict is Verdict.INCOMPATIBLE_VERSIONS
     assert "the head: image" in rollout.cause
     assert not rollout.replaces_head
-
-
-def test_a_head_that_is_up_to_date_is_compatible_whatever_admission_has_made_of_its_image():
-    raw = rolling(1)
-    set_image(raw["spec"]["headGroupSpec"], NEXT)
-    assert decided(observed(raw, the_head(raw), old("a"))).verdict is Verdict.ROLLING
 
 
 @pytest.mark.parametrize("status", [RESTARTED, ENDED], ids=["restarted", "ended"])
@@ -227,12 +199,6 @@ def test_a_pod_of_unknown_version_that_is_not_ready_in_time_could_not_join():
     assert rollout.verdict is Verdict.INCOMPATIBLE_VERSIONS
 
 
-def test_a_pod_of_unknown_version_that_starts_has_its_time():
-    raw = rolling(1, image=MINE)
-    rollout = decided(observed(raw, the_head(raw), old("a"), new(raw, "new", **STARTING)))
-    assert rollout.verdict is Verdict.ROLLING
-
-
 def test_a_sidecar_that_ends_says_nothing_of_the_version():
     raw = rolling(1, image=MINE)
     trial = new(raw, "new", ready=False, containers=[ENDED | {"name": "sidecar"}])
@@ -259,77 +225,7 @@ def test_an_old_pod_that_ends_says_nothing_of_the_new_version():
     assert decided(observed(raw, the_head(raw), broken, old("b"))).verdict is Verdict.ROLLING
 
 
-def test_a_new_pod_that_drains_says_nothing_of_its_version():
-    raw = rolling(2, image=MINE)
-    leaving = new(raw, "a", ready=False, containers=[RESTARTED], annotations=draining())
-    assert decided(observed(raw, the_head(raw), leaving, old("b"))).verdict is Verdict.DRAINING
-
-
-def test_a_pod_of_unknown_version_may_end_once_its_group_is_done():
-    raw = rolling(1, 1, image=MINE)
-    set_image(raw["spec"]["workerGroupSpecs"][1], IMAGE)
-    broken = new(raw, "a", ready=False, containers=[RESTARTED])
-    seen = observed(raw, the_head(raw), broken, old("b", group="workers-1"))
-    assert decided(seen).verdict is Verdict.ROLLING
-
-
 # -- whose turn it is --------------------------------------------------------------------------
-
-
-def in_place() -> dict[str, Any]:
-    """Two groups of one worker, which goes before its replacement comes."""
-    return rolling(1, 1, maxSurge=0, maxUnavailable=1)
-
-
-def test_a_group_waits_until_the_replacements_of_the_one_before_are_ready():
-    raw = in_place()
-    second = old("b", group="workers-1")
-    for first in ((new(raw, "a", ready=False),), ()):
-        rollout = decided(with_begun(observed(raw, the_head(raw), *first, second), "workers"))
-        assert rollout.begun == {"workers"}
-        assert moves(rollout, "workers-1") == Moves()
-    done = with_begun(observed(raw, the_head(raw), new(raw, "a"), second), "workers")
-    assert decided(done).begun == {"workers-1"}
-    assert moves(decided(done), "workers-1").drain == ("b",)
-
-
-def test_a_replacement_that_ray_does_not_list_as_alive_is_waited_for_too():
-    raw = in_place()
-    seen = observed(raw, the_head(raw), new(raw, "a"), old("b", group="workers-1"), ray=answering())
-    assert moves(decided(with_begun(seen, "workers")), "workers-1") == Moves()
-
-
-def test_a_group_that_was_not_touched_and_cannot_get_its_pods_delays_no_other_group():
-    raw = in_place()
-    pending = new(raw, "a", **STARTING)
-    seen = observed(raw, the_head(raw), pending, old("b", group="workers-1"))
-    assert moves(decided(seen), "workers-1").drain == ("b",)
-
-
-@pytest.mark.parametrize("change", [{"replicas": 0}, {"suspend": True}], ids=str)
-def test_a_group_that_is_to_have_no_pods_any_more_delays_no_other_group(change: dict[str, Any]):
-    raw = in_place()
-    raw["spec"]["workerGroupSpecs"][0] |= change
-    seen = observed(raw, the_head(raw), old("b", group="workers-1"))
-    rollout = decided(with_begun(seen, "workers"))
-    assert rollout.begun == {"workers-1"}
-    assert moves(rollout, "workers-1").drain == ("b",)
-
-
-def test_a_removed_group_delays_no_other_group():
-    raw = rolling(1, maxSurge=0, maxUnavailable=1)
-    seen = observed(raw, the_head(raw), old("b"))
-    assert decided(with_begun(seen, "removed")).begun == {"workers"}
-
-
-def test_an_update_that_is_late_does_not_go_on_with_the_next_group():
-    raw = in_place()
-    starting, late = new(raw, "a", ready=False), upgrading(seconds=600)
-    seen = observed(raw, the_head(raw), starting, old("b", group="workers-1"), conditions=(late,))
-    rollout = decided(with_begun(seen, "workers"))
-    assert rollout.verdict is Verdict.PROGRESS_DEADLINE_EXCEEDED
-    assert rollout.cause == "waiting for a to be ready"
-    assert moves(rollout, "workers-1") == Moves()
 
 
 def test_a_pause_forgets_no_turn():
@@ -351,12 +247,6 @@ def test_the_head_waits_until_the_replacements_of_the_workers_are_ready():
 # -- what holds it -----------------------------------------------------------------------------
 
 
-def test_nothing_is_drained_before_ray_has_said_which_nodes_there_are():
-    raw = rolling(1, maxUnavailable=1)
-    rollout = decided(observed(raw, the_head(raw), old("a"), ray=RayView()))
-    assert (rollout.verdict, moves(rollout)) == (Verdict.ROLLING, Moves())
-
-
 def test_nothing_is_drained_while_ray_does_not_answer():
     raw = rolling(1, maxUnavailable=1)
     silent = answering(health=failing())
@@ -371,12 +261,6 @@ def test_a_paused_update_drains_nothing_and_no_time_makes_it_late():
     rollout = decided(observed(raw, the_head(raw), old("a")))
     assert (rollout.verdict, moves(rollout)) == (Verdict.PAUSED, Moves())
     assert rollout.seconds_left is None
-
-
-def test_an_update_that_goes_on_is_looked_at_again_when_it_would_be_late():
-    raw = rolling(1, progressDeadlineSeconds=600)
-    rollout = decided(observed(raw, the_head(raw), old("a"), conditions=(upgrading(seconds=60),)))
-    assert rollout.seconds_left == 540
 
 
 def test_an_update_in_which_nothing_has_moved_until_the_deadline_is_late_and_goes_on():
@@ -499,16 +383,6 @@ def test_groups_that_a_definition_drops_are_not_taken_to_be_done():
     assert decided(seen).verdict is Verdict.ROLLING
 
 
-def test_without_a_time_for_drains_pods_are_deleted_at_once():
-    raw = rolling(1, maxUnavailable=1, drainTimeoutSeconds=0)
-    assert moves(decided(observed(raw, the_head(raw), old("a")))).delete == ("a",)
-
-
-def test_with_a_time_for_drains_pods_are_drained_first():
-    raw = rolling(1, maxUnavailable=1, drainTimeoutSeconds=1)
-    assert moves(decided(observed(raw, the_head(raw), old("a")))).drain == ("a",)
-
-
 def test_groups_are_replaced_one_after_the_other_or_as_many_at_a_time_as_the_settings_say():
     for parallel in (1, 2):
         raw = rolling(1, 1, maxUnavailable=1, maxParallelGroups=parallel)
@@ -518,14 +392,6 @@ def test_groups_are_replaced_one_after_the_other_or_as_many_at_a_time_as_the_set
 
 
 # -- the end, and the head ---------------------------------------------------------------------
-
-
-def test_an_update_ends_when_the_replacements_are_ready_and_not_before():
-    raw = rolling(1)
-    for ready, verdict in ((True, Verdict.COMPLETE), (False, Verdict.ROLLING)):
-        worker = new(raw, "a", ready=ready)
-        seen = observed(raw, the_head(raw), worker, conditions=(upgrading(),))
-        assert decided(seen).verdict is verdict
 
 
 def test_an_update_ends_when_the_replacements_of_all_groups_are_ready():
@@ -544,26 +410,6 @@ def test_an_update_does_not_end_before_the_head_is_ready(heads: int):
     assert rollout.cause == "waiting for the head to be ready"
 
 
-def test_an_old_pod_that_somebody_deletes_begins_no_update():
-    raw = rolling(2)
-    seen = observed(raw, the_head(raw), new(raw, "a"), old("b", terminating=True))
-    assert decided(seen).verdict is Verdict.COMPLETE
-
-
-def test_an_outdated_head_goes_when_all_workers_are_replaced():
-    raw = fault_tolerant(rolling(1))
-    head = the_head(raw, outdated=True)
-    assert decided(observed(raw, head, new(raw, "a"))).replaces_head
-    assert not decided(observed(raw, head, old("a"))).replaces_head
-    assert not decided(observed(raw, head, new(raw, "a", ready=False))).replaces_head
-
-
-def test_an_outdated_head_waits_until_no_group_lacks_workers():
-    raw = fault_tolerant(rolling(1, 1))
-    head, workers = the_head(raw, outdated=True), [new(raw, "a"), new(raw, "b", 1, ready=False)]
-    assert not decided(observed(raw, head, *workers)).replaces_head
-
-
 def test_an_operator_that_comes_back_after_the_deadline_still_replaces_the_head():
     raw = fault_tolerant(rolling(1))
     seen = observed(
@@ -572,13 +418,6 @@ def test_an_operator_that_comes_back_after_the_deadline_still_replaces_the_head(
     rollout = decided(seen)
     assert rollout.verdict is Verdict.PROGRESS_DEADLINE_EXCEEDED
     assert rollout.replaces_head
-
-
-def test_the_head_waits_for_the_present_templates_to_be_kept():
-    raw = fault_tolerant(rolling(1))
-    awaited = RevisionHistory("example-1")
-    seen = observed(raw, the_head(raw, outdated=True), new(raw, "a"), revisions=awaited)
-    assert not decided(seen).replaces_head
 
 
 def test_the_head_is_kept_if_work_would_end_with_it():
@@ -598,17 +437,6 @@ def test_the_head_is_kept_if_the_annotation_says_so(value: str, *, stays: bool):
 
 
 # -- replicas that are being created -----------------------------------------------------------
-
-
-@pytest.mark.parametrize("is_rolling", [True, False])
-def test_a_replica_that_was_begun_with_an_older_template_is_not_completed_with_the_new_one(
-    *, is_rolling: bool
-):
-    raw = of_two_hosts()
-    raw = raw if is_rolling else without_rolling(raw)
-    hosts = replica("one", OLD)
-    seen = observed(raw, the_head(raw), *hosts, begun={"one": 1})
-    assert seen.units["workers"].begun == ({} if is_rolling else {"one": 1})
 
 
 def test_a_replica_of_which_any_host_is_older_is_not_completed():
@@ -639,18 +467,6 @@ def test_while_a_group_is_rolled_only_new_pods_are_surplus():
     assert surplus(raw, new(raw, "a"), new(raw, "b"), old("c"), old("d")) == ("a",)
 
 
-def test_while_a_group_lacks_workers_none_is_surplus():
-    raw, paused = rolling(3), rolling(3, paused=True)
-    assert surplus(raw, new(raw, "a"), new(raw, "b"), old("c")) == ()
-    assert surplus(paused, old("c"), old("d")) == ()
-
-
-def test_what_leaves_is_no_surplus():
-    raw = rolling(1)
-    leaving = new(raw, "b", annotations=draining())
-    assert surplus(raw, new(raw, "a"), leaving, old("c")) == ()
-
-
 def test_while_a_group_waits_old_pods_are_surplus_and_the_surge_is_not():
     raw = rolling(1, paused=True)
     assert surplus(raw, new(raw, "a"), old("c"), old("d")) == ("c",)
@@ -668,12 +484,3 @@ def test_while_a_group_waits_a_smaller_surge_takes_no_old_pod_for_a_new_one_that
     begun = new(raw, "a", ready=False), new(raw, "b", ready=False)
     assert surplus(raw, *begun, old("c"), old("d")) == expected
     assert surplus(raw, new(raw, "a"), new(raw, "b"), old("c"), old("d")) == ("c", "d")
-
-
-def test_while_a_group_waits_old_pods_that_ray_has_lost_go_first():
-    raw = rolling(2, paused=True, maxSurge=0, maxUnavailable=1)
-    begun = new(raw, "a", ready=False), new(raw, "b", ready=False)
-    left = old("c"), old("d", podIP="10.0.0.8")
-    ray = answering(RayNode("n1", ADDRESS, alive=True), head_pod=the_head(raw))
-    seen = observed(raw, the_head(raw), *begun, *left, ray=ray)
-    assert decided(seen).groups["workers"].surplus == ("d",)

@@ -82,20 +82,6 @@ def test_no_drain_is_written_while_a_write_of_the_group_has_no_outcome():
     assert patches(seen_with(old("a"), pending_scopes=pending)) == []
 
 
-def test_without_a_rolling_update_nothing_drains_and_nobody_is_asked():
-    seen = replace(seen_with(old("a")), rollout=None)
-    assert patches(seen) == []
-    assert with_ray(Plan(), seen) == Plan()
-
-
-def test_without_a_head_nobody_is_asked():
-    assert with_ray(Plan(), seen_with(LEAVING, ray=RayView())) == Plan()
-
-
-def test_ray_is_asked_while_an_update_is_under_way():
-    assert len(with_ray(Plan(), seen_with(old("a"))).subscriptions) == 2
-
-
 def test_ray_is_not_asked_while_an_update_is_paused_unless_pods_are_draining():
     raw = rolling(2, paused=True)
     assert with_ray(Plan(), seen_with(old("a"), old("b"), raw=raw)) == Plan()
@@ -118,11 +104,6 @@ def test_ray_is_told_of_a_node_that_drains_until_when_and_only_once():
     assert again.commands == ()
 
 
-def test_another_head_is_told_again():
-    former = PodHistory(drains=DrainMemory(the_dashboard(restarts=1), {"n1": "drain-1"}))
-    assert told(with_ray(Plan(memory=former), seen_with(LEAVING, history=former))).nodes == ("n1",)
-
-
 THE_HEAD = Target(PODS, "default", HEAD, HEAD_SCOPE)
 
 
@@ -143,8 +124,3 @@ def test_ray_is_told_nothing_by_a_plan_that_has_to_read_or_write_something_first
 )
 def test_ray_is_told_of_living_nodes_only(nodes: tuple[RayNode, ...]):
     assert with_ray(Plan(), seen_with(LEAVING, ray=answering(*nodes))).commands == ()
-
-
-def test_ray_is_told_nothing_of_pods_that_do_not_drain():
-    seen = seen_with(old("a"), LEAVING, ray=answering(replace(ALIVE, address="10.0.0.8")))
-    assert with_ray(PLAN, seen).commands == ()

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from controller.kube.objects import Condition, Pod
 from controller.ray.cluster.observation import Losses, PodHistory
 from controller.ray.cluster.rolling import is_explained
-from controller.ray.dashboard import CommandExpired, CommandRefused
 from controller.ray.head import HEAD_SCOPE, worker_scope
 from controller.runtime.reconcile.definitions import InstalledDefinition
 from tests.ray.cluster.support import NOW, pod
@@ -38,10 +36,6 @@ def cause(*workers: Pod, raw: dict[str, Any] | None = None, **changes: Any) -> s
     return decided(observed(raw, *heads, *workers, conditions=(upgrading(),), **changes)).cause
 
 
-def test_a_drain_is_named_with_what_becomes_of_actors():
-    assert cause(old("a", annotations=draining())).startswith("a is being drained; actors cannot")
-
-
 def test_the_first_new_pod_that_is_not_of_use_is_named():
     raw = rolling(3)
     starting = new(raw, "b", **STARTING)
@@ -67,19 +61,6 @@ def test_the_head_is_named_when_all_else_is_done():
     assert cause(new(short, "a"), raw=short) == ""
 
 
-def test_why_ray_could_not_drain_is_said_once():
-    drains = {"c1": CommandRefused("no such command"), "c2": CommandRefused("no such command")}
-    said = cause(old("a", annotations=draining()), ray=answering(drains=drains))
-    assert said.endswith("; workers go without having been drained: no such command")
-    assert said.count("no such command") == 1
-
-
-def test_a_drain_that_was_given_up_is_no_drain():
-    ray = answering(drains={"c1": CommandExpired("its time is up")})
-    said = cause(old("a", annotations=draining()), ray=ray)
-    assert said.endswith("; workers go without having been drained: its time is up")
-
-
 def lost(rounds: int, scope: str) -> PodHistory:
     losses = Losses(rounds, NOW, frozenset(), frozenset(), "", pod("x", phase="Failed"))
     return PodHistory(losses={scope: losses})
@@ -102,22 +83,6 @@ def seconds_left(
     conditions = () if condition is None else (condition,)
     seen = observed(raw, the_head(raw), *workers, conditions=conditions)
     return decided(seen).seconds_left
-
-
-@pytest.mark.parametrize(
-    ("condition", "left"),
-    [
-        (None, 600),
-        (upgrading(seconds=100), 500),
-        (upgrading(status="False", seconds=100), 600),
-        (upgrading("Paused", seconds=100), 600),
-        (upgrading() | {"lastTransitionTime": "yesterday"}, 600),
-        (upgrading(seconds=-50), 600),
-    ],
-    ids=["new", "under way", "complete before", "resumed", "odd", "from the future"],
-)
-def test_the_deadline_counts_from_the_beginning(condition: dict[str, Any] | None, left: float):
-    assert seconds_left(old("a"), condition=condition) == left
 
 
 def ready_since(worker: Pod, time: str) -> Pod:
@@ -159,51 +124,8 @@ def explained(obj: Any, *, only_head: bool = False, **changes: Any) -> bool:
     return is_explained(observed_object(obj, **changes), only_head=only_head)
 
 
-@pytest.mark.parametrize(
-    ("numbers", "expected"),
-    [
-        ({}, False),
-        ({"counted": 0}, True),
-        ({"observed": 0}, True),
-        ({"counted": 0, "observed": 0}, True),
-    ],
-)
-def test_an_edit_explains_what_was_not_counted_yet(numbers: dict[str, int], *, expected: bool):
-    assert explained(recorded(rolling(1), **numbers)) is expected
-
-
 def test_nothing_is_explained_while_the_definition_lacks_settings():
     obj = recorded(rolling(1), counted=0)
     lacks = InstalledDefinition(missing=("spec.upgradeStrategy.rollingUpdate.paused",))
     assert not explained(obj, definition=lacks)
     assert explained(obj, definition=InstalledDefinition(missing=("spec.other",)))
-
-
-@pytest.mark.parametrize(
-    ("condition", "only_head", "expected"),
-    [
-        (upgrading(), False, True),
-        (upgrading(status="False"), False, False),
-        (upgrading("HeadNeedsFaultTolerance"), False, False),
-        (upgrading("HeadNeedsFaultTolerance"), True, True),
-    ],
-)
-def test_an_update_that_is_under_way_continues(
-    condition: dict[str, Any], *, only_head: bool, expected: bool
-):
-    assert explained(recorded(rolling(1), condition), only_head=only_head) is expected
-
-
-@pytest.mark.parametrize(
-    ("status", "reason", "expected"),
-    [
-        ("False", "UpgradeStrategyNone", True),
-        ("True", "UpgradeStrategyNone", False),
-        ("False", "Other", False),
-    ],
-)
-def test_pods_that_were_reported_as_outdated_before_are_explained(
-    status: str, reason: str, *, expected: bool
-):
-    reported = {"type": "PodsUpToDate", "status": status, "reason": reason}
-    assert explained(recorded(rolling(1), reported)) is expected

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from controller.apimachinery.conditions import find_condition
 from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.plan import plan_cluster
-from controller.ray.cluster.rolling_units import recorded_turns
-from controller.ray.settings import RaySettings
-from controller.runtime.plan import Create, Delete
-from tests.ray.cluster.support import NOW, cluster, with_status
+from controller.runtime.plan import Delete
+from tests.ray.cluster.support import NOW
 from tests.ray.cluster.upgrade.rolling.scenes import (
     new,
     observed,
-    observed_object,
     old,
     rolling,
     the_head,
     with_begun,
 )
 
-SETTINGS = RaySettings()
 UNDRAINED: dict[str, Any] = {"maxSurge": 0, "maxUnavailable": 1, "drainTimeoutSeconds": 0}
 
 
@@ -59,30 +53,6 @@ def test_the_turns_of_several_groups_are_recorded_together():
     both = scene(1, 1, maxParallelGroups=2)
     assert recorded(both) == "workers, workers-1"
     assert recorded(with_begun(both, "workers")) == "workers, workers-1"
-
-
-def test_a_pod_that_is_lost_meanwhile_is_replaced_before_the_turn_is_recorded():
-    raw = rolling(2)
-    plan = plan_cluster(observed(raw, the_head(raw), old("a")), NOW)
-    assert any(isinstance(write, Create) for stage in plan.stages for write in stage)
-
-
-@pytest.mark.parametrize(
-    "condition",
-    [
-        {"status": "False", "message": "workers"},
-        {"status": "True"},
-        {"status": "True", "message": ""},
-        {"status": "True", "message": {"a": 1}},
-        {"status": ["True"], "message": "workers"},
-    ],
-    ids=str,
-)
-def test_an_odd_record_names_no_group(condition: dict[str, Any]):
-    status = {"conditions": [{"type": "GroupsUpgrading"} | condition]}
-    raw = rolling(1, 1, **UNDRAINED)
-    seen = observed_object(with_status(cluster(raw), status), the_head(raw))
-    assert not recorded_turns(seen) & {"workers", "workers-1"}
 
 
 def test_a_turn_that_has_ended_is_recorded_no_longer():

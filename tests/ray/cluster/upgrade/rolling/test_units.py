@@ -10,7 +10,6 @@ import pytest
 from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.cluster.observation import ClusterObservation, DrainMemory, PodHistory
-from controller.ray.cluster.pods import draining_since
 from controller.ray.cluster.ray_view import RayView, observe_ray
 from controller.ray.cluster.rolling_units import (
     compare,
@@ -111,10 +110,6 @@ def test_only_an_older_head_that_answers_says_that_a_pod_never_joined(changes: d
     assert not ray.never_joined(old("a"))
 
 
-def test_a_head_of_the_same_second_is_not_younger():
-    assert answering(head_pod=the_head(rolling(1))).never_joined(old("a"))
-
-
 def test_a_pod_without_an_address_or_a_time_of_its_creation_has_no_node():
     ray = answering(ALIVE)
     assert ray.node_of(old("a")) == ALIVE
@@ -131,14 +126,6 @@ def test_an_answer_that_is_older_than_failures_says_nothing_of_the_nodes():
     assert not stale.is_dead(old("a"))
 
 
-def test_nodes_and_version_have_to_be_known():
-    assert answering().knows_enough
-    assert not answering(health=None).knows_enough
-    assert not answering(version="").knows_enough
-    assert not answering(nodes=None).knows_enough
-    assert not answering(nodes=failing(RayNodes.of([]))).knows_enough
-
-
 # -- drains ------------------------------------------------------------------------------------
 
 
@@ -147,25 +134,6 @@ def told(outcome: Any, **nodes: str) -> dict[str, Any]:
     drains = {"c": outcome} if outcome is not None else {}
     memory = DrainMemory(the_dashboard(), nodes)
     return {"ray": answering(ALIVE, drains=drains), "history": PodHistory(drains=memory)}
-
-
-def test_a_drain_ends_when_the_node_is_dead():
-    leaving = old("a", annotations=draining())
-    assert the_unit(leaving, ray=answering(DEAD)).drained
-    assert not the_unit(leaving, ray=answering(ALIVE)).drained
-    assert not the_unit(old("a"), ray=answering(DEAD)).drained
-
-
-def test_a_drain_ends_when_its_time_is_up():
-    raw = rolling(1, drainTimeoutSeconds=100)
-    for seconds, drained in ((99, False), (100, True)):
-        leaving = old("a", annotations=draining(seconds))
-        assert the_unit(leaving, raw=raw, ray=answering(ALIVE)).drained is drained
-
-
-def test_a_drain_ends_when_the_pod_can_hold_no_work():
-    leaving = old("a", annotations=draining(), **STARTING)
-    assert the_unit(leaving, ray=answering(ALIVE)).drained
 
 
 def test_a_drain_that_ray_refuses_is_not_waited_for():
@@ -177,40 +145,7 @@ def test_a_drain_that_ray_refuses_is_not_waited_for():
     assert not the_unit(leaving, ray=answering()).drained
 
 
-def test_a_time_that_cannot_be_read_is_none():
-    odd = old("a", annotations={labels.DRAINING_SINCE: "yesterday"})
-    assert draining_since((odd, pod("b"))) is None
-    both = draining_since(
-        (odd, old("b", annotations=draining(5)), old("c", annotations=draining(9)))
-    )
-    assert both == draining_since((old("c", annotations=draining(9)),))
-
-
 # -- units -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "more", [{"terminating": True}, {"phase": "Failed"}], ids=["terminating", "failed"]
-)
-def test_a_pod_that_goes_by_itself_is_gone(more: dict[str, Any]):
-    assert the_unit(old("a", **more)).gone
-    assert not the_unit(old("a")).gone
-
-
-def test_a_pod_that_the_autoscaler_has_named_is_gone():
-    raw = rolling(1)
-    raw["spec"]["workerGroupSpecs"][0]["scaleStrategy"] = {"workersToDelete": ["a"]}
-    assert the_unit(old("a"), raw=raw).gone
-
-
-def test_a_replica_is_as_old_as_its_oldest_host_and_as_available_as_its_least():
-    raw = of_two_hosts()
-    wanted = observed(raw).desired.builder.hashes["workers"]
-    both = the_unit(host(0), host(1), raw=raw)
-    assert (both.up_to_date, both.available, both.gone) == (False, True, False)
-    assert not the_unit(host(0, stamp=wanted), host(1), raw=raw).up_to_date
-    assert the_unit(host(0, stamp=wanted), host(1, stamp=wanted), raw=raw).up_to_date
-    assert not the_unit(host(0), host(1, ready=False), raw=raw).available
 
 
 def test_a_replica_may_hold_work_if_any_host_does_and_is_drained_when_all_hosts_are():
@@ -222,24 +157,6 @@ def test_a_replica_may_hold_work_if_any_host_does_and_is_drained_when_all_hosts_
         each.metadata.annotations.update(draining())
     unit = the_unit(*leaving, raw=raw, ray=answering(ALIVE))
     assert (unit.draining, unit.drained) == (True, False)
-
-
-def test_a_replica_that_lost_a_host_is_gone_and_one_that_is_being_created_is_not():
-    raw = of_two_hosts()
-    assert the_unit(host(0), raw=raw).gone
-    wanted = observed(raw).desired.builder.hashes["workers"]
-    unit = the_unit(host(0, stamp=wanted), raw=raw, begun={"one": 1})
-    assert (unit.gone, unit.available) == (False, False)
-    assert the_unit(host(0), host(1, terminating=True), raw=raw).gone
-
-
-def test_a_group_of_replicas_counts_replicas_and_another_counts_pods():
-    raw = of_two_hosts()
-    found = units(observed(raw, the_head(raw), host(0), host(1)))
-    assert (found.group.desired, found.hosts) == (2, 2)
-    plain = rolling(2)
-    found = units(observed(plain, the_head(plain), old("a")))
-    assert (found.group.desired, found.hosts) == (2, 1)
 
 
 def test_pods_without_the_labels_of_replicas_are_replaced_one_by_one():
@@ -262,13 +179,6 @@ def test_units_are_replaced_in_the_order_of_the_usual_scale_down():
         "a",
         "c",
     ]
-
-
-def test_a_replica_is_chosen_by_its_least_useful_host():
-    raw = of_two_hosts()
-    hosts = host(0, "a"), host(1, "a"), host(0, "b"), host(1, "b", ready=False)
-    seen = observed(raw, the_head(raw), *hosts)
-    assert [unit.name for unit in units(seen).group.units] == ["b", "a"]
 
 
 # -- asking Ray --------------------------------------------------------------------------------
@@ -297,19 +207,6 @@ def test_only_commands_that_have_ended_have_outcomes():
         drains=("known", "other"),
     )
     assert view.drains == {"known": CommandRefused("no")}
-
-
-@pytest.mark.parametrize("heads", [[], [the_head(rolling(1), terminating=True)]])
-def test_nobody_is_asked_without_a_live_head(heads: list[Pod]):
-    seen = observed(rolling(1), *heads)
-    view = observe_ray(
-        seen.cluster,
-        seen.desired.spec,
-        reads(seen.cluster, *heads),
-        Dashboards(),  # pyright: ignore[reportArgumentType]  it has all that is asked
-        domain="cluster.local",
-    )
-    assert view == RayView()
 
 
 SAME, DIFFERENT, UNKNOWN = (True, False), (True, True), (False, False)
