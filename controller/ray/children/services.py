@@ -20,11 +20,7 @@ from controller.ray.head import HeadEndpoint, Identity, head_endpoint
 
 
 def head_service(
-    spec: ClusterSpec,
-    identity: Identity,
-    endpoint: HeadEndpoint,
-    *,
-    cluster_ip: bool,
+    spec: ClusterSpec, identity: Identity, endpoint: HeadEndpoint, *, cluster_ip: bool
 ) -> Body:
     """Return the head service: generated, or the user's own with selector and ports completed.
 

@@ -340,9 +340,7 @@ def _of_group(seen: ClusterObservation, group: WorkerGroup) -> Iterator[PodToDel
 
 
 def _creates(
-    seen: ClusterObservation,
-    group: WorkerGroup,
-    missing: Sequence[MissingPod],
+    seen: ClusterObservation, group: WorkerGroup, missing: Sequence[MissingPod]
 ) -> list[Create]:
     if not missing:
         return []

@@ -169,11 +169,7 @@ class RayClusterKind(Kind["AnyCluster"]):
         return cluster_outlook(replace(observation, now=now))
 
     def status_after(
-        self,
-        observation: AnyCluster,
-        plan: Plan,
-        failures: tuple[Failure, ...],
-        now: datetime,
+        self, observation: AnyCluster, plan: Plan, failures: tuple[Failure, ...], now: datetime
     ) -> StatusPatch | None:
         """Return the plan's status, naming the first of the writes that failed."""
         if not isinstance(observation, ClusterObservation):

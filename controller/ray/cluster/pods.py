@@ -362,11 +362,7 @@ def _still_counted(known: Losses | None, template: str, now: datetime) -> Losses
 
 
 def _continued(
-    known: Losses | None,
-    lost: list[Pod],
-    present: Collection[str],
-    template: str,
-    now: datetime,
+    known: Losses | None, lost: list[Pod], present: Collection[str], template: str, now: datetime
 ) -> Losses | None:
     """Return the losses of a scope, including the new ones."""
     if not lost:

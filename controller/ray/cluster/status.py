@@ -97,10 +97,7 @@ _COMES_UP_SETTLES: Final = 1.0
 _OMITTED_WHEN_EMPTY: Final = _COUNTERS | {"state", "endpoints"}
 
 
-def cluster_status(
-    seen: ClusterObservation,
-    failures: tuple[Failure, ...],
-) -> StatusPatch:
+def cluster_status(seen: ClusterObservation, failures: tuple[Failure, ...]) -> StatusPatch:
     """Return the desired status after a reconcile in which these writes failed."""
     present = status_of(seen.cluster)
     notes = history_notes(failures)
@@ -136,11 +133,7 @@ def cluster_status(
 
 
 def _fields(
-    seen: ClusterObservation,
-    present: Status,
-    *,
-    state: str,
-    held: HeldDeletions | None,
+    seen: ClusterObservation, present: Status, *, state: str, held: HeldDeletions | None
 ) -> Status:
     """Return the fields besides the conditions and the times of states."""
     wanted: Status = {

@@ -116,11 +116,7 @@ class PodBuilder:
     """
 
     def __init__(
-        self,
-        cluster: RayCluster,
-        spec: ClusterSpec,
-        identity: Identity,
-        settings: RaySettings,
+        self, cluster: RayCluster, spec: ClusterSpec, identity: Identity, settings: RaySettings
     ) -> None:
         self._object = cluster
         self._cluster = cluster.metadata
