@@ -6,6 +6,8 @@ view lacks fields of its object and must never be PUT. Manta writes plain dictio
 
 from __future__ import annotations
 
+from base64 import b64decode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -383,6 +385,15 @@ class Secret(KubeObject, frozen=True):
     """A Secret without its data, so that the process never holds secrets."""
 
     metadata: SecretMeta = SecretMeta()
+
+
+def secret_text(secret: Mapping[str, Any], key: str) -> str:
+    """Return a text in a Secret as the API server sends it; empty if there is none, or no text."""
+    data: Mapping[str, Any] = secret.get("data") or {}
+    try:
+        return b64decode(data[key], validate=True).decode().strip()
+    except (KeyError, TypeError, ValueError):
+        return ""
 
 
 class NamespaceStatus(View, frozen=True):

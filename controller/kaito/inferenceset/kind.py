@@ -62,15 +62,6 @@ _CONSEQUENCE: Final = (
 _REMEDY: Final = remedy("manta crds --kind workspace")
 
 
-def definitions_reader() -> DefinitionsReader:
-    """Return a reader of what the installed definitions of sets and Workspaces lack."""
-    own = DefinitionReader(INFERENCE_SETS, lambda _schema: RELIED_ON, _CONSEQUENCE, _REMEDY)
-    other = DefinitionReader(
-        WORKSPACES, lambda _schema: RELIED_ON_IN_WORKSPACES, _CONSEQUENCE, _REMEDY
-    )
-    return DefinitionsReader(own, other)
-
-
 class InferenceSetKind(Kind["InferenceSetObservation"]):
     """Keeps as many Workspaces as a set asks for."""
 
@@ -87,11 +78,17 @@ class InferenceSetKind(Kind["InferenceSetObservation"]):
             *(WATCHES if has_pools else ()),
             *((inference_pool.WATCH,) if self._options.inference_pools else ()),
         )
+        reader = DefinitionsReader(
+            DefinitionReader(INFERENCE_SETS, lambda _schema: RELIED_ON, _CONSEQUENCE, _REMEDY),
+            DefinitionReader(
+                WORKSPACES, lambda _schema: RELIED_ON_IN_WORKSPACES, _CONSEQUENCE, _REMEDY
+            ),
+        )
         self._sources = InferenceSetSources(
             IdentityMemo(self._read),
             IdentityMemo(replica),
             self._options,
-            definitions_reader(),
+            reader,
             template_fields("spec", "template", "inference", "template"),
         )
 

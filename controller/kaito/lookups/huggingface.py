@@ -6,8 +6,6 @@ and answers are bounded. Proxy variables of the environment are ignored.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
 import ssl
@@ -20,7 +18,7 @@ from typing import Any, Final
 import msgspec
 from yarl import URL
 
-from controller.apimachinery.custom_object import dig, mapping
+from controller.apimachinery.custom_object import mapping
 from controller.kaito.api.status import cut
 from controller.kaito.lookups.background import (
     BackgroundLookups,
@@ -39,6 +37,7 @@ from controller.kaito.presets.models import (
 from controller.kube.client import Client
 from controller.kube.errors import KubeError
 from controller.kube.lean_aiohttp import aiohttp, plain_session, read_body
+from controller.kube.objects import secret_text
 from controller.kube.resources import SECRETS
 from controller.runtime.plan import ExternalCommand, Subscription
 from informers import Clock
@@ -216,8 +215,10 @@ class HuggingFace:
             secret = await self._client.get_raw(SECRETS, wanted.namespace, wanted.secret)
         except KubeError as error:
             return "", cut(f"{name} cannot be read: {error}")
-        token = _decoded(dig(secret, "data", _TOKEN_KEY))
-        return token, "" if token else f"{name} has no token under the key {_TOKEN_KEY}"
+        token = secret_text(secret, _TOKEN_KEY)
+        if _TOKEN.fullmatch(token):
+            return token, ""
+        return "", f"{name} has no token under the key {_TOKEN_KEY}"
 
 
 class _Refused(Exception):  # noqa: N818  an answer
@@ -268,16 +269,6 @@ def _weight_files(listed: object) -> list[WeightFile]:
         return msgspec.convert(listed, list[WeightFile])
     except msgspec.ValidationError:
         raise LookupFailed(UNAVAILABLE, "Hugging Face lists files in an unknown form") from None
-
-
-def _decoded(encoded: object) -> str:
-    """Return the token in a Secret; empty if there is none or it is malformed."""
-    try:
-        text = base64.b64decode(encoded, validate=True).decode() if isinstance(encoded, str) else ""
-    except (binascii.Error, UnicodeDecodeError):
-        return ""
-    token = text.strip()
-    return token if _TOKEN.fullmatch(token) else ""
 
 
 class WorkspaceLookups:

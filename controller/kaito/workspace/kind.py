@@ -54,13 +54,7 @@ _CONSEQUENCE: Final = (
     "Workspaces are left as they are: nothing is created, changed or deleted for them, and what "
     "serves continues"
 )
-
-
-def definition_reader() -> DefinitionReader:
-    """Return a reader of what the installed definition of Workspaces lacks."""
-    return DefinitionReader(
-        WORKSPACES, lambda _schema: RELIED_ON, _CONSEQUENCE, remedy("manta crds --kind workspace")
-    )
+_REMEDY: Final = remedy("manta crds --kind workspace")
 
 
 class WorkspaceKind(Kind["WorkspaceObservation"]):
@@ -78,10 +72,11 @@ class WorkspaceKind(Kind["WorkspaceObservation"]):
         self.external_source: AnyExternalSource | None = lookups
         self._options = options or KaitoOptions()
         self.owned: tuple[Owned[Any], ...] = watches(self._options)
+        reader = DefinitionReader(WORKSPACES, lambda _schema: RELIED_ON, _CONSEQUENCE, _REMEDY)
         self._sources = WorkspaceSources(
             SpecificationMemo(self._read),
             self._options,
-            definition_reader(),
+            reader,
             template_fields("inference", "template"),
             process or secrets.token_hex(4),
             lookups,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from controller.kube.client import Client
 from controller.kube.errors import KubeError, NotFound
+from controller.kube.objects import secret_text
 from controller.kube.resources import PODS, SECRETS, SERVICES
+from controller.ray.api.raycluster import TOKEN_KEY
 from controller.ray.dashboard import responses, serve
 from controller.ray.dashboard.responses import (
     JobInfo,
@@ -273,9 +273,6 @@ class DashboardClient:
 
 # Creates the client of a head, with the right transport and the token.
 
-TOKEN_KEY: Final = "auth_token"  # noqa: S105  a key, not a token
-"""Key of the Secret under which Ray and its clients expect the token."""
-
 
 class Connector:
     """Creates clients for head services or pods, directly or through the API server.
@@ -332,19 +329,7 @@ class Connector:
             raise Unreachable(f"{name} with the token of Ray is missing") from None
         except KubeError as error:
             raise Unreachable(f"{name} with the token of Ray cannot be read: {error}") from error
-        token = _decoded(secret)
+        token = secret_text(secret, TOKEN_KEY)
         if not token:
             raise Unreachable(f"{name} has no token under the key {TOKEN_KEY}")
         return token
-
-
-def _decoded(secret: dict[str, Any]) -> str:
-    """Return the token in a Secret; empty if there is none."""
-    data: dict[str, Any] = secret.get("data") or {}
-    encoded = data.get(TOKEN_KEY)
-    if not isinstance(encoded, str):
-        return ""
-    try:
-        return base64.b64decode(encoded, validate=True).decode().strip()
-    except (binascii.Error, UnicodeDecodeError):
-        return ""

@@ -26,7 +26,7 @@ from controller.ray.dashboard import (
     ProxyHealth,
     ServeProxy,
 )
-from controller.ray.dashboard.client import MAX_RESPONSE, TOKEN_KEY, Connector
+from controller.ray.dashboard.client import MAX_RESPONSE, Connector
 from controller.ray.dashboard.transport import DirectTransports, ProxiedTransport
 from controller.ray.dashboard.values import (
     DashboardError,
@@ -36,7 +36,6 @@ from controller.ray.dashboard.values import (
     Unreachable,
     UnusableResponse,
 )
-from controller.ray.pods import features
 from tests.kube.fakes import FakeTransport, answer, client, status_body
 from tests.ray.dashboard.recorded import recorded
 
@@ -291,7 +290,3 @@ async def test_without_its_token_a_head_cannot_be_reached(step, words: str):
     with pytest.raises(Unreachable, match=words) as raised:
         await Connector(kube, proxied=True)(HEAD)
     assert "default/the-secret" in str(raised.value)
-
-
-def test_the_key_of_the_token_is_that_of_the_clusters():
-    assert TOKEN_KEY == features.TOKEN_KEY
