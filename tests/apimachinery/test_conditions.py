@@ -30,6 +30,16 @@ def test_a_condition_tells_the_text_from_which_it_was_made(around: str, text: st
     assert tells(stored(around.format(text)), text)
 
 
+@pytest.mark.parametrize("message", ["nothing", f"of {LONG[:2000]} ...", "x" * 9000])
+@pytest.mark.parametrize("text", ["another", f"{LONG[:1000]} another", LONG])
+def test_a_condition_tells_no_other_text(message: str, text: str):
+    assert not tells(stored(message), text)
+
+
 def test_a_message_that_ends_as_a_text_begins_by_chance_does_not_tell_it():
     message = "x" * (LONGEST_MESSAGE - 3) + LONG[:3]
     assert not tells({"message": message}, LONG)
+
+
+def test_a_condition_without_a_message_tells_nothing():
+    assert not tells({}, "a text")

@@ -87,6 +87,11 @@ def test_a_failed_pod_that_a_proxy_keeps_alive_must_be_ended_by_somebody():
         assert failed_alive(job(), [fine]) == []
 
 
+def test_a_container_that_is_restarted_has_not_failed():
+    assert succeeded(job(limit=0), pod(ended(1), PROXY, restarts="OnFailure")) is None
+    assert succeeded(job(limit=0), pod(ended(0), PROXY, restarts="OnFailure")) is True
+
+
 def test_every_own_container_must_end_unless_one_decides():
     two = {"containers": [{"name": "train"}, {"name": "push"}]}
     found = msgspec.convert({"spec": {"template": {"spec": two}}}, Job)

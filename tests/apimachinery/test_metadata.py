@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -10,6 +10,9 @@ import pytest
 from controller.apimachinery.conditions import (
     ConditionSet,
     find_condition,
+    parse_rfc3339,
+    rfc3339,
+    rfc3339_micro,
     time_of,
 )
 from controller.apimachinery.custom_object import in_canonical_order, read_conditions
@@ -89,6 +92,18 @@ def test_a_finalizer_is_removed_alone_and_only_if_it_is_there():
     assert remove_finalizer(target(), ObjectMeta(), "ours") is None
 
 
+def test_timestamps_are_utc():
+    east = datetime(2026, 1, 1, 14, 0, 0, 5, tzinfo=timezone(timedelta(hours=2)))
+    assert rfc3339(east) == "2026-01-01T12:00:00Z"
+    assert rfc3339_micro(east) == "2026-01-01T12:00:00.000005Z"
+    assert parse_rfc3339("2026-01-01T12:00:00Z") == NOW
+    with pytest.raises(ValueError, match="offset"):
+        parse_rfc3339("2026-01-01T12:00:00")
+    for distant in ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"):
+        with pytest.raises(ValueError, match="out of range"):
+            parse_rfc3339(distant)
+
+
 def test_messages_name_the_controller_of_an_object_if_it_is_known():
     owner = OwnerReference("ray.io/v1", "RayJob", "nightly", "4d1f", controller=True)
     assert ownership_text(None) == "belongs to another owner"
@@ -154,6 +169,12 @@ def test_the_first_container_stays_first_and_the_others_are_known_by_name():
     assert not same({"containers": [a, b, c]}, {"containers": [b, a, c]})
 
 
+def test_lists_within_lists_are_sorted_too():
+    one = {"containers": [{"ports": [{"containerPort": 1}, {"containerPort": 2}]}]}
+    other = {"containers": [{"ports": [{"containerPort": 2}, {"containerPort": 1}]}]}
+    assert same(one, other)
+
+
 def test_variables_may_be_in_any_order_unless_one_refers_to_another():
     assert same(env(("A", "1"), ("B", "2")), env(("B", "2"), ("A", "1")))
     assert not same(env(("A", "1"), ("B", "$(A)")), env(("B", "$(A)"), ("A", "1")))
@@ -165,3 +186,8 @@ def test_variables_may_be_in_any_order_unless_one_refers_to_another():
 
 def test_of_two_variables_of_one_name_the_later_one_counts():
     assert not same(env(("A", "1"), ("A", "2")), env(("A", "2"), ("A", "1")))
+
+
+@pytest.mark.parametrize("entries", [[1, "a"], [None], [{"name": 1}, {"name": "1"}], [[]]])
+def test_what_is_no_list_of_variables_stays_as_it_is_written(entries: list[Any]):
+    assert len(in_canonical_order({"env": entries})["env"]) == len(entries)

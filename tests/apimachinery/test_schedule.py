@@ -205,6 +205,11 @@ def test_a_tick_is_missed_once_it_has_come_and_not_before():
     assert parse_schedule("0 0 30 2 *").latest(at("1990-01-01T00:00Z"), day, UTC) is None
 
 
+def test_an_interval_that_leads_beyond_the_calendar_ends():
+    century = parse_schedule("@every 2000000h")
+    assert century.next_after(datetime(9998, 1, 1, tzinfo=UTC), UTC) is None
+
+
 ZONES = [
     NEW_YORK,
     "UTC",

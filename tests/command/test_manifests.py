@@ -27,6 +27,12 @@ def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch):
     assert [each["kind"] for each in load(STANDARD_INPUT)] == ["One", "One"]
 
 
+def test_what_is_wrong_on_standard_input_is_said_of_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdin", Input(b"{"))
+    with pytest.raises(ConfigurationError, match="standard input is not YAML"):
+        load(STANDARD_INPUT)
+
+
 def test_a_folder_gives_its_yaml_yml_and_json_files_in_order(tmp_path: Path):
     for name in ("b.yml", "a.yaml", "c.json"):
         (tmp_path / name).write_text(f'{{"kind": "{name}"}}')
@@ -96,6 +102,13 @@ def test_a_reader_that_has_seen_enough_is_no_error(monkeypatch: pytest.MonkeyPat
     with os.fdopen(writing, "w") as closed:
         monkeypatch.setattr("sys.stdout", closed)
         assert main(["plan", "--offline", "-f", str(EXAMPLE)]) == 0
+
+
+def test_an_object_of_another_group_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "other.yaml"
+    file.write_text("apiVersion: example.com/v1\nkind: RayCluster\nmetadata: {name: a}\n")
+    assert main(["plan", "--offline", "-f", str(file)]) == 2
+    assert "left out RayCluster a" in capsys.readouterr().err
 
 
 FOLDER = Path(__file__).parents[2] / "examples"

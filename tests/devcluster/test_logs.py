@@ -80,3 +80,11 @@ async def test_a_followed_log_goes_on_until_the_container_ends(api):
     assert not following.done()
     await tell(api, "main", status=ENDED)
     assert (await following)[-1] == "container main exited with code 3"
+
+
+async def test_a_followed_log_ends_with_its_pod(api):
+    await runs(api, "main")
+    following = asyncio.create_task(log(api, follow="true"))
+    await asyncio.sleep(60)
+    await api.delete(api.path("pods", "a"))
+    assert len(await following) == 2

@@ -89,6 +89,10 @@ def test_what_is_ignored_notifies_nobody(processor: Processor[Thing]):
     assert processor.apply(Ignored("odd")) == []
 
 
+def test_a_successor_follows_the_end_of_its_predecessor(holding: Processor[Thing]):
+    assert holding.apply(Upserted(SECOND)) == [Deleted(A5), Added(SECOND)]
+
+
 def test_the_end_of_a_successor_is_that_of_its_predecessor_too(holding: Processor[Thing]):
     assert holding.apply(Removed(SECOND)) == [Deleted(A5), Deleted(SECOND)]
 
@@ -143,3 +147,19 @@ async def test_a_streaming_list_at_a_revision_is_no_quorum_read():
         await asyncio.sleep(60)
         assert informer.resource_version == "8"
         assert informer.quorum_read == began
+
+
+async def test_the_time_of_the_last_list_is_when_it_was_complete():
+    lists = [page([], 5), page([], 9)]
+    watches = [[Pause(7.0), status(410, "Expired")], [Hang]]
+    settings = ReflectorSettings(streaming=False)
+    informer = informer_of(ScriptedSource(lists=lists, watches=watches), settings=settings)
+    assert informer.statistics().last_list is None
+    began = asyncio.get_running_loop().time()
+    async with running(informer):
+        await asyncio.sleep(5)
+        assert informer.statistics().last_list == began
+        await asyncio.sleep(60)
+        listed = informer.statistics().last_list
+        assert listed is not None
+        assert 7.0 <= listed - began < 60.0

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from informers import (
     Disconnected,
     Failed,
+    IndexFunctionError,
     ReflectorSettings,
     error_from_status,
 )
 from informers.decoding import split_json
-from informers.listing import InitialState
+from informers.listing import InitialState, ListRequest, list_request
 from informers.processor import Processor
 from informers.states import (
     Listing,
@@ -27,7 +29,9 @@ from informers.states import (
 from informers.store import (
     Ignored,
     Removed,
+    Replaced,
     Store,
+    Undecodable,
     Upserted,
     revision_of,
 )
@@ -71,6 +75,38 @@ def test_each_error_keeps_what_the_server_said_and_how_long_to_wait(code: int, r
     assert error.retry_after == 3
 
 
+def test_the_latest_state_in_an_initial_stream_counts():
+    odd = Undecodable("ns/a", "uid-a", "6", "odd")
+    state: InitialState[Thing] = InitialState()
+    state.apply(Upserted(A))
+    state.apply(odd)
+    assert state.complete("9") == Replaced([], (odd,), "9")
+    state.apply(Removed(at("7")))
+    assert state.complete("9") == Replaced([], (), "9")
+    state.apply(replace(odd, revision="8"))
+    state.apply(Upserted(at("10")))
+    assert state.complete("9") == Replaced([at("10")], (), "9")
+    state.apply(replace(odd, revision="11", removed=True))
+    assert state.complete("9") == Replaced([], (), "9")
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        Upserted(at("3")),
+        Upserted(at("abc")),
+        Removed(at("5")),
+        Undecodable("ns/a", "uid-a", "5", "odd"),
+        Undecodable("ns/a", "uid-a", "5", "", removed=True),
+    ],
+)
+def test_what_is_old_in_an_initial_stream_changes_nothing(old):
+    initial = InitialState[Thing]()
+    initial.apply(Upserted(A))
+    initial.apply(old)
+    assert initial.complete("9") == Replaced([A], (), "9")
+
+
 def test_what_was_deleted_in_an_initial_stream_stays_deleted():
     initial = InitialState[Thing]()
     for event in (Upserted(A), Removed(at("9")), Upserted(A)):
@@ -102,6 +138,26 @@ def test_streams_that_contradict_the_store_soon_after_each_other_cost_a_delay(
     assert again.delayed is delayed
     streaming = step(listed.state, Rewound("a sign", requested=requested), at, ReflectorSettings())
     assert isinstance(streaming.state, Listing if delayed else Streaming)
+
+
+def test_lists_at_quorum_are_paged():
+    at_quorum = Listing(ReflectorContext(at_quorum=True))
+    assert list_request(at_quorum, "5", PAGED) == ListRequest(revision="", limit=500)
+    assert list_request(Listing(ReflectorContext()), "5", PAGED) == ListRequest(revision="5")
+
+
+def test_an_index_keeps_its_name_when_the_store_is_replaced():
+    store: Store[Thing] = Store({"picky": lambda obj: [obj.colour.nothing]})
+    with pytest.raises(IndexFunctionError, match=r"^there is already an index 'picky'$"):
+        store.add_index("picky", lambda obj: [])
+    store.replace([], "5")
+    on_a = r"^index 'picky' on ns/a: AttributeError"
+    with pytest.raises(IndexFunctionError, match=on_a):
+        store.put(A)
+    with pytest.raises(IndexFunctionError, match=on_a):
+        store.check_indexes(A)
+    with pytest.raises(IndexFunctionError, match=on_a):
+        store.replace([A], "6")
 
 
 async def test_statistics_tell_when_what_came_last():

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.kube import errors
 from controller.kube.client import Client
-from controller.kube.objects import KubeObject
+from controller.kube.objects import KubeObject, Pod
 from controller.kube.prometheus import RestClientMetrics
 from controller.kube.resources import PODS, SERVICES
 from tests.kube.fakes import HTML, POD, FakeTransport, answer, client, status_body
@@ -22,6 +22,16 @@ PATH = "/api/v1/namespaces/default/pods/a"
 
 def answering(body: bytes = POD, status: int = 200) -> FakeTransport:
     return FakeTransport(lambda: answer(status, body))
+
+
+async def test_get_gives_a_typed_view():
+    transport = answering()
+    pod = await client(transport).get(*TARGET)
+    assert isinstance(pod, Pod)
+    assert (pod.metadata.name, pod.metadata.uid) == ("a", "u1")
+    [request] = transport.requests
+    assert (request.method, request.path, request.body) == ("GET", PATH, None)
+    assert request.headers == {"user-agent": "test/1", "accept": "application/json"}
 
 
 async def test_a_caller_learns_once_that_the_server_is_silent():

@@ -437,6 +437,12 @@ async def test_a_401_refreshes_once_and_the_request_is_repeated(opened):
         ]
 
 
+async def test_a_watch_refreshes_too(opened):
+    async with RawServer(only_new_tokens) as server:
+        source = ResourceSource(client(opened(ChangingCredentials(server.url, "old", "new"))), PODS)
+        assert await watched(source, {}) == POD
+
+
 async def test_new_certificates_are_used_for_new_connections_while_old_ones_live(opened):
     old, new = trustme.CA(), trustme.CA()
     async with (

@@ -165,6 +165,34 @@ async def test_what_is_no_list_is_an_error(body: bytes):
         await client(FakeTransport(lambda: answer(200, body))).list_metadata(PODS, "default")
 
 
+async def test_a_field_of_a_wrong_type_is_named():
+    pod = b'{"kind":"Pod","metadata":{"name":5}}'
+    with pytest.raises(errors.UnexpectedResponse, match=r"metadata\.name"):
+        await get(client(FakeTransport(lambda: answer(200, pod))))
+
+
+async def test_null_items_are_an_empty_list():
+    page = b'{"kind":"PodList","metadata":{"resourceVersion":"9","continue":"c"},"items":null}'
+    found = await read_list(client(FakeTransport(lambda: answer(200, page))))
+    assert (found.items, found.resource_version, found.continue_) == ([], "9", "c")
+
+
+async def test_an_error_body_is_read_to_a_bound_only():
+    delivered = 0
+
+    async def endless():
+        nonlocal delivered
+        while True:
+            delivered += 1
+            yield b"x" * 100_000
+
+    api = client(FakeTransport(lambda: (500, {}, endless())))
+    with pytest.raises(errors.ServerError) as caught:
+        await get(api)
+    assert delivered <= 5
+    assert len(str(caught.value)) < 500
+
+
 @pytest.mark.parametrize(
     ("call", "most", "error"),
     [

@@ -54,6 +54,16 @@ async def test_an_election_that_fails_is_an_error_of_its_own():
     assert repr(error) == "KeyError('lease')"
 
 
+async def test_a_cancelled_manager_takes_nothing_more():
+    run = Run([(Group.ELECTED, Part("writer", []))])
+    await asyncio.sleep(1)
+    assert not run.manager.stopping
+    run.task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run.task
+    assert run.manager.stopping
+
+
 async def test_a_standby_that_is_stopped_no_longer_waits_for_the_lead():
     before, lead = asyncio.all_tasks(), Lead([], wins=False)
     run = Run([], lead=lead)
@@ -126,6 +136,14 @@ async def test_a_stop_before_the_caches_are_confirmed_starts_nothing():
     assert not ready.is_set()
     assert [part.tasks for part in parts] == [[]] * 2
     assert asyncio.all_tasks() == before
+
+
+async def test_caches_that_cannot_be_confirmed_are_an_error():
+    parts = [Task(name) for name in ("caches", "widgets")]
+    parts[0].error = KeyError("a")
+    parts[0].confirmed.set()
+    with pytest.raises(KeyError):
+        await writers(*parts).run(lambda: None)
 
 
 async def test_the_last_events_are_sent_when_the_recorder_stops():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ import controller
 from controller.apimachinery.conditions import rfc3339
 from controller.kube.resources import CONFIG_MAPS, PODS, Resource
 from controller.kube.transport import MERGE_PATCH
+from controller.runtime.election import AlwaysLeader
+from controller.runtime.expectations.record import Owner
 from controller.runtime.kind import CacheReader
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
@@ -147,6 +150,16 @@ async def two_kinds(widgets: WidgetWorld) -> tuple[RunningOperator, WidgetKind]:
     return running, gadgets
 
 
+async def test_a_write_that_is_settled_wakes_its_owner_at_its_own_controller(widgets: WidgetWorld):
+    running, gadgets = await two_kinds(widgets)
+    seen, others = len(running.kind.seen), len(gadgets.seen)
+    owner = Owner((await widgets.widget()).metadata.uid, "default/f", running.kind.name)
+    assert running.operator.expectations.enqueue is not None
+    running.operator.expectations.enqueue(owner)
+    await widgets.settle(1)
+    assert (len(running.kind.seen), len(gadgets.seen)) == (seen + 1, others)
+
+
 @pytest.mark.parametrize(
     ("resource", "planned"), [(WIDGETS, (1, 0)), (PODS, (1, 1)), (CONFIG_MAPS, (0, 0))], ids=str
 )
@@ -200,6 +213,44 @@ class Broken:
 
     def stop(self) -> None:
         pass
+
+
+class Follower(AlwaysLeader):
+    async def acquire(self) -> None:
+        await asyncio.Event().wait()
+
+
+class Lapsing(AlwaysLeader):
+    """The election of a process that finds out late that it no longer leads."""
+
+    leads = True
+
+    def is_leader(self) -> bool:
+        return self.leads
+
+
+async def test_who_no_longer_leads_writes_nothing_and_sends_no_event(widgets: WidgetWorld):
+    election = Lapsing()
+    widgets.start(election=election)
+    for name in ("f", "odd"):
+        await widgets.create(name, size=1)
+        await widgets.counted(1, name)
+    await widgets.settle(60)
+    election.leads = False
+    sent = widgets.requests("create", "patch", "update", "delete")
+    await widgets.resize(3)
+    wrong = {"spec": {"size": "many"}}
+    path = WIDGETS.path("default", "odd")
+    await widgets.user.request_json("PATCH", path, body=wrong, content_type=MERGE_PATCH)
+    await widgets.settle(60)
+    assert widgets.requests("create", "patch", "update", "delete") == sent
+
+
+async def test_another_writer_runs_only_while_the_process_leads(widgets: WidgetWorld):
+    running = widgets.start(election=Follower())
+    running.operator.add_writer(Broken())
+    await widgets.settle(60)
+    assert running.running
 
 
 async def test_an_error_that_nobody_expected_is_logged_with_its_traceback(widgets: WidgetWorld):

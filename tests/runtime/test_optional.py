@@ -72,6 +72,24 @@ def watched(operator: RunningOperator) -> set[str]:
     return {str(cache.scope.resource) for cache in operator.operator.caches.caches}
 
 
+async def test_with_the_api_its_events_wake_the_owner(widgets: WidgetWorld):
+    await widgets.user.create(CRDS, "", definition(RARE))
+    kind = CollectorKind(
+        extra=Owned(RARE, optional=True, also_enqueues=lambda _obj: ("default/f",))
+    )
+    operator = widgets.start(kind=kind)
+    await widgets.create(size=1)
+    await widgets.counted(1)
+    assert operator.operator.expectations.reader.serves(RARE)
+    await widgets.settle(5)
+    seen = len(kind.seen)
+    rarity = {"apiVersion": "rare.dev/v1", "kind": "Rarity", "metadata": {"name": "a"}}
+    await widgets.user.create(RARE, "default", rarity)
+    await widgets.settle(5)
+    assert len(kind.seen) > seen
+    assert operator.operator.expectations.reader.get(RARE, "default/a") is not None
+
+
 async def test_the_question_is_repeated_until_there_is_an_answer(widgets: WidgetWorld):
     await widgets.user.create(CRDS, "", definition(RARE))
     server = Reluctant(widgets.server, 500, times=3)

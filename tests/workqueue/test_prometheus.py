@@ -81,6 +81,21 @@ def test_there_are_never_more_priorities_than_allowed():
     assert setting.depths()["3"] == 1, "a priority with a series of its own keeps it"
 
 
+def test_retries_count_delayed_adds_only():
+    setting = Setting()
+    queue = setting.queue()
+    queue.add(1)
+    queue.add_after(2, 0)
+    assert setting.value("workqueue_retries_total") == 0
+    queue.add_after(3, 1)
+    queue.add_after(3, 2)
+    queue.add_rate_limited(4)
+    assert setting.value("workqueue_retries_total") == 3
+    queue.close()
+    queue.add_after(5, 1)
+    assert setting.value("workqueue_retries_total") == 3
+
+
 def test_a_queue_without_a_name_has_no_metrics():
     setting = Setting()
     setting.queue("").add(1)

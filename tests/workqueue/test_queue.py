@@ -123,6 +123,77 @@ async def test_a_delay_must_be_a_number():
     assert queue.statistics().delayed == 0
 
 
+class Counts(QueueRecorder):
+    def __init__(self) -> None:
+        self.adds = 0
+        self.retries = 0
+
+    def recorder(self, name: str, snapshot: object) -> QueueRecorder:
+        return self
+
+    def added(self) -> None:
+        self.adds += 1
+
+    def retried(self) -> None:
+        self.retries += 1
+
+
+@pytest.mark.parametrize("asked", ["before", "after"])
+async def test_a_key_that_is_held_runs_once_when_the_time_is_over_and_counts_once(asked: str):
+    counts = Counts()
+    queue = make(name="q", metrics=counts)
+    queue.add("a")
+    async with taken(queue):
+        if asked == "before":
+            queue.add("a")
+        queue.hold("a", 3.0)
+        for _ in range(5):
+            queue.add("a")
+    queue.add("a")
+    assert len(queue) == 0
+    async with taken(queue):
+        assert asyncio.get_running_loop().time() == about(3.0)
+    assert (counts.adds, counts.retries) == (3 if asked == "before" else 2, 0)
+    assert queue._held == {}, "to be handed out ends the hold"
+    queue.add("a")
+    assert len(queue) == 1
+
+
+async def test_of_two_holds_the_last_one_counts_and_none_brings_a_delay_forward():
+    queue = make()
+    for key, delay, second, at in ("a", 0.0, 0.0, 0.0), ("b", 0.0, 2.0, 2.0), ("c", 9.0, 2.0, 9.0):
+        began = asyncio.get_running_loop().time()
+        queue.add(key)
+        async with taken(queue):
+            queue.hold(key, 3.0)
+            queue.add_after(key, delay)
+            queue.hold(key, second)
+            queue.add_after(key, delay)
+        async with taken(queue):
+            assert asyncio.get_running_loop().time() - began == about(at)
+
+
+async def test_a_hold_of_no_time_holds_nothing_back():
+    queue = make(clock=FakeClock())
+    queue.add("a")
+    async with taken(queue):
+        queue.add("a")
+        queue.hold("a", 0)
+    assert len(queue) == 1
+
+
+async def test_a_hold_that_ends_when_the_key_is_due_does_not_cost_its_turn():
+    clock = FakeClock()
+    queue = make(clock=clock)
+    queue.add("first")
+    async with taken(queue):
+        queue.add_after("first", 1)
+        queue.add_after("second", 1)
+        queue.hold("first", 1)
+    clock.advance(1)
+    assert [await queue.get() for _ in range(2)] == ["first", "second"]
+
+
 # Closing
 
 

@@ -19,6 +19,30 @@ def test_a_key_that_is_moved_for_ever_takes_no_more_memory():
         assert len(heap._heap) <= 2 * len(heap) + 64
 
 
+def test_a_heap_is_rebuilt_when_more_than_half_of_it_and_some_more_entries_are_outdated():
+    heap: KeyHeap[int] = KeyHeap()
+    for key in range(100):
+        heap.push(key, 0)
+    sizes: list[int] = []
+    for rank in range(200):
+        heap.push(99, rank)
+        sizes.append(len(heap._heap))
+    assert max(sizes) == 2 * 100 + 64
+    assert sizes[sizes.index(max(sizes)) + 1] == 100
+
+
+def test_the_order_outlives_rebuilds():
+    heap: KeyHeap[int] = KeyHeap()
+    rng = random.Random(1)
+    ranks: dict[int, float] = {}
+    for _ in range(5_000):
+        key = rng.randrange(200)
+        ranks[key] = rng.random()
+        heap.push(key, ranks[key])
+        assert heap.lowest() == min(ranks.values())
+    assert [heap.pop() for _ in range(len(heap))] == sorted(ranks, key=ranks.__getitem__)
+
+
 def filled(begun: str, rest: str) -> Bands[str]:
     bands: Bands[str] = Bands()
     for rank, key in enumerate(begun):

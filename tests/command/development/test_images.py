@@ -63,6 +63,23 @@ def test_rays_own_program_is_the_one_that_pods_run(tmp_path: Path):
     assert ray_program(Images(parse_images([f"rayproject/ray={own}"]))) == str(own / "bin" / "ray")
 
 
+def test_presets_and_files_add_up(tmp_path: Path):
+    file = tmp_path / "nodes.yaml"
+    file.write_text(
+        "- name: big\n  count: 2\n  cpu: 64\n  resources: {example.com/fpga: 1}\n"
+        "  labels: {zone: a}\n  taints: [{key: big, effect: NoSchedule}]\n"
+    )
+    nodes = node_shapes(["8xH100", str(file)])
+    assert [node.name for node in nodes] == ["h100-0", "big-0", "big-1"]
+    assert nodes[0].resources == {"nvidia.com/gpu": "8"}
+    assert (nodes[1].cpu, nodes[1].resources, nodes[1].labels) == (
+        "64",
+        {"example.com/fpga": "1"},
+        {"zone": "a"},
+    )
+    assert nodes[1].taints == ({"key": "big", "effect": "NoSchedule"},)
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -192,6 +192,12 @@ async def test_programs_have_a_temporary_folder_that_goes_with_the_environment(t
     assert lines == [str(tmp_path / "made" / "tmp")]
 
 
+def test_it_is_in_the_cache_folder_and_named_by_its_version(tmp_path: Path):
+    environment = ray_environment({"XDG_CACHE_HOME": str(tmp_path)})
+    version = environment.pins["ray"]
+    assert environment.folder == tmp_path / "manta" / f"ray-{version}"
+
+
 def test_the_lock_file_is_made_from_the_version_in_the_project_file():
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
     version = ray_environment({"XDG_CACHE_HOME": "/"}).pins["ray"]

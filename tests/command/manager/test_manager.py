@@ -266,6 +266,27 @@ def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().out.startswith("manta ")
 
 
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("-watch-namespace=A_B", "manager: -watch-namespace: 'A_B' is not the name of a namespace"),
+        ("-reconcile-concurrency=0", "manager: -reconcile-concurrency must be at least 1"),
+        ("-metrics-addr=a", "manager: -metrics-addr: not an address of the form host:port: 'a'"),
+        ("-health-probe-bind-address=a", "manager: -health-probe-bind-address: not an address"),
+        ("-debug-port=65536", "manager: -debug-port must be between 0 and 65535"),
+        ("-qps=0", "manager: -qps must be more than 0"),
+        ("-reconcile-concurrency=1001", "manager: -reconcile-concurrency must be at most 1000"),
+        ("-burst=0", "manager: -burst must be at least 1"),
+        ("-config=/gone", "manager: cannot read /gone: No such file or directory"),
+    ],
+)
+def test_an_unusable_value_is_refused_under_the_name_of_its_flag(
+    flag: str, words: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main([flag]) == 2
+    assert capsys.readouterr().err.startswith(words)
+
+
 FLAGS = {"name": str, "count": int, "on": truth}
 
 
@@ -274,6 +295,13 @@ FLAGS = {"name": str, "count": int, "on": truth}
 )
 def test_one_dash_or_two_and_the_last_value_counts(words: list[str]):
     assert parse(words, FLAGS) == {"name": "a"}
+
+
+def test_a_boolean_takes_its_value_only_after_the_sign():
+    assert parse(["-on"], FLAGS) == {"on": True}
+    assert parse(["-on=false", "-name=a"], FLAGS) == {"on": False, "name": "a"}
+    with pytest.raises(ValueError, match="'false' is not a flag"):
+        parse(["-on", "false"], FLAGS)
 
 
 @pytest.mark.parametrize("word", ["1", "t", "T", "true", "TRUE", "True"])

@@ -88,6 +88,16 @@ def test_nothing_to_do_is_said():
     )
 
 
+def test_a_refusal_is_said():
+    lines = text(
+        ObjectPlan(kind="RayCluster", namespace="n", name="c", problem="spec.x: no")
+    ).splitlines()
+    assert lines == [
+        "RayCluster n/c (new): would be refused; nothing would be done",
+        "  ! spec.x: no",
+    ]
+
+
 EXAMPLE = Path(__file__).parents[3] / "examples" / "raycluster.yaml"
 
 Container = dict[str, Any]

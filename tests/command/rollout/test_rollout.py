@@ -252,6 +252,14 @@ async def test_an_api_server_that_starts_anew_is_waited_for(monkeypatch: pytest.
     ]
 
 
+async def test_one_that_never_answered_or_refuses_for_good_is_not(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("controller.command.rollout.INTERVAL", 0.0)
+    with pytest.raises(NotSent):
+        await followed(NotSent("connection refused"), stored())
+    with pytest.raises(ConfigurationError):
+        await followed(stored(upgrading("True", "Rolling")), ConfigurationError("no rights"))
+
+
 class Screen(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -23,6 +23,18 @@ async def test_observers_hear_of_every_transition_at_once(embedded):
     assert seen[1:] == [("MODIFIED", "default/a"), ("DELETED", "default/a")]
 
 
+async def test_an_event_shows_the_versions_before_and_after(embedded):
+    seen = []
+    await embedded.create(embedded.path("configmaps"), config_map("a", x="1"))
+    embedded.server.on_write.append(seen.append)
+    await embedded.patch(embedded.path("configmaps", "a"), {"data": {"x": "2"}})
+    (event,) = seen
+    assert event.table == "configmaps"
+    assert event.previous.object["data"] == {"x": "1"}
+    assert event.current.object["data"] == {"x": "2"}
+    assert event.current.object["metadata"]["resourceVersion"] == str(event.revision)
+
+
 async def test_requests_are_counted_by_client_verb_and_resource(embedded):
     await embedded.get(embedded.path("pods"), user_agent="one")
     await embedded.get(embedded.path("pods"), user_agent="one")

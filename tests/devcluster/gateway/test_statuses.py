@@ -161,6 +161,12 @@ async def test_what_users_write_is_kept_and_completed(user: Client):
     assert found["spec"]["infrastructure"] == {"annotations": {"a": "b"}}
 
 
+async def test_a_gateway_without_listeners_is_refused(user: Client):
+    body = {**GATEWAY, "spec": {"gatewayClassName": "istio", "listeners": []}}
+    with pytest.raises(Invalid):
+        await user.create(GATEWAYS, "default", body)
+
+
 @pytest.mark.parametrize("status", [{"status": "Yes"}, {"reason": ""}], ids=str)
 async def test_a_condition_that_no_cluster_would_take_is_refused(
     user: Client, status: dict[str, str]

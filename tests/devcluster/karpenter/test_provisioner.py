@@ -90,6 +90,21 @@ async def cloud() -> AsyncIterator[Cloud]:
         yield cloud
 
 
+async def test_a_node_comes_after_its_time_and_offers_its_gpus_later(cloud: Cloud):
+    async with cloud.provisioner(node_after=10, plugin_after=5, gpus=4):
+        await cloud.claim()
+        await asyncio.sleep(9.5)
+        assert await cloud.state() == ("Unknown", "AwaitingReconciliation")
+        assert await cloud.node() is None
+        await asyncio.sleep(1)
+        assert await cloud.state() == ("True", "Ready")
+        assert await cloud.gpus() == ""
+        await asyncio.sleep(4)
+        assert await cloud.gpus() == ""
+        await asyncio.sleep(1)
+        assert await cloud.gpus() == "4"
+
+
 async def test_a_node_has_the_labels_that_leave_no_choice_and_the_taints_of_its_claim(cloud: Cloud):
     async with cloud.provisioner(node_after=1):
         await cloud.claim()

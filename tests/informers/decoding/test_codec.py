@@ -241,6 +241,12 @@ def test_a_hundred_levels_are_decoded():
     assert isinstance(decoded, Upserted)
 
 
+def test_an_item_that_cannot_be_named_is_told_with_the_reason():
+    truncated = "Input data was truncated (a string or a bracket is not closed)"
+    assert PLAIN.item(b"{") == Undecodable("", "", "", truncated)
+    assert PLAIN.item(b'{"metadata":{}}') == Undecodable("", "", "", "an object without a name")
+
+
 def test_bytes_that_are_not_utf8_are_replaced_as_in_go():
     raw = plain(b'"spec":{"a":"\xff"}')
     for decoded in (
@@ -338,3 +344,11 @@ def test_the_pool_forgets_instead_of_growing():
     for number in range(20_000):
         pool.share(whole(labels={"number": str(number)}))
         assert len(pool._parts) < 5000
+
+
+@pytest.mark.parametrize(("parts", "kept"), [(4096, True), (4097, False)])
+def test_the_pool_forgets_once_it_has_more_than_its_limit(parts: int, *, kept: bool):
+    pool = InternPool()
+    pool._parts.update(dict.fromkeys(range(parts)))
+    pool.share(whole())
+    assert (0 in pool._parts) is kept

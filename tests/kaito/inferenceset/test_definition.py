@@ -59,6 +59,13 @@ def test_a_write_that_fails_meanwhile_is_not_told_in_the_status():
     assert given.kind.status_after(given.observe(), given.plan(), (failure,), NOW) is None
 
 
+def test_while_the_definition_cannot_be_read_an_event_says_so():
+    plan = with_surplus({INFERENCE_SETS: InstalledSchema(error="403")}).plan()
+    assert is_left(plan)
+    assert [each.reason for each in plan.events] == ["DefinitionUnread"]
+    assert "of InferenceSets cannot be read (403)" in plan.events[0].note
+
+
 @pytest.mark.skipif(not KAITO_CRDS.name, reason="MANTA_KAITO_CRDS names no folder")
 def test_kaitos_definitions_lack_nothing():
     schemas: dict[Resource[Any], InstalledSchema] = {}

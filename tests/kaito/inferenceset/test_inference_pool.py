@@ -14,7 +14,7 @@ from controller.kube.objects import KubeObject
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Create, Delete
 from tests.kaito.inferenceset.given import Given, replica_of, with_metadata, writes
-from tests.kaito.support import inference_set, workspace
+from tests.kaito.support import inference_set, tuning, workspace
 from tests.kaito.workspace.given import Given as GivenWorkspace
 from tests.kaito.workspace.given import writes as writes_of
 
@@ -119,6 +119,13 @@ def test_only_models_that_vllm_serves_have_pools(found: Any):
     (delete,) = [each for each in writes(world.plan()) if isinstance(each, Delete)]
     assert (delete.target.name, delete.uid) == (NAME, "i-1")
     assert world.condition("InferencePoolReady") == ("", "", "")
+
+
+def test_a_tuning_has_no_pool():
+    found = workspace(tuning=tuning())
+    world = GivenWorkspace(found, WITH_POOLS)
+    world.reads.add(INFERENCE_POOLS)
+    assert INFERENCE_POOLS not in {each.target.resource for each in writes_of(world.plan())}
 
 
 def test_without_the_definition_of_pools_this_is_the_cause_and_nothing_else_waits():

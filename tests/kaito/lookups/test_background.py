@@ -133,3 +133,14 @@ async def test_results_without_subscribers_are_forgotten_at_last(it: Asked):
         await asyncio.sleep(2)
     known = [number for number in range(20) if it.lookups.state(f"q{number}") is not None]
     assert known == [14, 15, 16, 17, 18, 19]
+
+
+async def test_after_the_end_nothing_is_asked(it: Asked):
+    it.of = lambda _question: 1e9
+    it.lookups.sync("a", ["q"])
+    await asyncio.sleep(1)
+    await it.lookups.aclose()
+    it.lookups.sync("b", ["r"])
+    await asyncio.sleep(100)
+    assert it.asked == [("q", 0)]
+    assert it.woken == []

@@ -165,3 +165,17 @@ async def test_what_a_token_opens_is_shown_to_no_other():
     assert isinstance(lookups.model(ModelMetadata("a/b")), Unanswered)
     await lookups.aclose()
     assert hub.closed
+
+
+async def test_the_token_is_read_again_for_each_attempt():
+    hub = FakeHub(fault=lambda _path, token: None if token == TOKEN else Document(403))
+    secrets = Secrets(mine_token="hf_expired")
+    lookups = WorkspaceLookups(secrets, asyncio.get_running_loop(), hub)  # type: ignore[arg-type]
+    mine = ModelMetadata("a/b", "mine", "token")
+    lookups.sync("mine/a", (mine,))
+    await asyncio.sleep(5)
+    secrets.tokens["mine/token"] = TOKEN
+    await asyncio.sleep(20)
+    assert isinstance(lookups.model(mine), Answered)
+    assert secrets.read == ["mine/token"] * 2
+    await lookups.aclose()

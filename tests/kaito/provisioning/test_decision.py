@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
+import msgspec
 import pytest
 
 from controller.kaito.api.status import cut
@@ -219,6 +220,20 @@ def test_a_part_of_a_set_is_given_back_at_the_deadline_and_asked_for_again_later
     assert found.most == 3
 
 
+def test_a_set_that_became_ready_by_a_clock_that_was_ahead_is_given_back_in_time():
+    found = world(3)
+    found.settle()
+    found.pass_time(5 * 3600)
+    found.set_state(NAMES[0], ClaimState.READY)
+    found.pass_time(-5 * 3600)
+    decision = found.settle()
+    assert decision.wake_at == found.now + timedelta(minutes=30)
+    found.pass_time(29 * 60)
+    assert found.settle().wake_at == found.now + timedelta(minutes=1)
+    found.pass_time(61)
+    assert all(wait.reason == "NodesGivenBack" for wait in found.settle().waits)
+
+
 def test_a_set_whose_time_was_stored_by_a_clock_that_was_ahead_is_given_back_in_time():
     found = world(3)
     found.settle()
@@ -229,3 +244,33 @@ def test_a_set_whose_time_was_stored_by_a_clock_that_was_ahead_is_given_back_in_
     found.settle()
     found.pass_time(30 * 60 + 1)
     assert all(wait.reason == "NodesGivenBack" for wait in found.settle().waits)
+
+
+def test_whatever_may_exist_leaves_no_room_for_another_claim():
+    slots = (Slot(place=0, name="a", begun_by="p0", seen=True), Slot(place=1, name="b"))
+    pair = Commitment(target=2, template="a", slots=slots)
+    facts = ClaimFacts(UID, 2, "a", pair, {"x": adopted("x")})
+    assert decide_claims(facts, START).create == ()
+    one = Commitment(target=1, template="a", slots=slots[1:], discarded=("old",))
+    assert decide_claims(ClaimFacts(UID, 1, "a", one), START).create == ()
+    unknown = ClaimFacts(UID, 1, "a", one, pending=frozenset({"old"}), absent=frozenset({"old"}))
+    assert decide_claims(unknown, START).create == ()
+    gone = replace(unknown, pending=frozenset())
+    assert decide_claims(gone, START).create == ("b",)
+
+
+def test_a_claim_that_was_seen_is_not_created_again_after_an_older_set_was_read_meanwhile():
+    stored = Commitment(
+        target=1, template="a", slots=(Slot(place=0, name="x", attempt=2, failures=1),)
+    )
+    older = replace_slots(stored, Slot(place=0, name="w", attempt=1, seen=True))
+    claim = ObservedClaim("x", "uid-x", ClaimState.PENDING, START)
+    first = decide_claims(ClaimFacts(UID, 1, "a", stored, {"x": claim}), START)
+    assert not first.is_due
+    second = decide_claims(ClaimFacts(UID, 1, "a", older, remembered=first.shown), START)
+    third = decide_claims(ClaimFacts(UID, 1, "a", stored, remembered=second.shown), START)
+    assert (third.create, third.confirm) == ((), ("x",))
+
+
+def replace_slots(stored: Commitment, *slots: Slot) -> Commitment:
+    return msgspec.structs.replace(stored, slots=slots)

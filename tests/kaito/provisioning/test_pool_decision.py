@@ -56,6 +56,19 @@ def test_a_claim_that_is_terminating_is_replaced_and_another_ready_node_comes_fi
     assert (decision.commitment.nodes, decision.commitment.replicas) == (("n1", "n2"), 1)
 
 
+def test_a_node_that_is_not_ready_for_a_while_is_not_replaced():
+    decision = decide(
+        target=3, commitment=COVERED, found=SMALL, existing_nodes=frozenset({"n1"}),
+        earlier_claims=claims(PENDING),
+    )  # fmt: skip
+    assert (decision.commitment, steps(decision)) == (COVERED, [])
+
+
+def test_while_the_outcome_of_a_write_is_unknown_nothing_is_written():
+    for pool in (None, replace(POOL, replicas=1), replace(POOL, template="Standard_NY")):
+        assert steps(decide(commitment=STORED, found=pool, is_pending=True)) == []
+
+
 # names that are taken
 
 

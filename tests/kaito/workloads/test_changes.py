@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from controller.kaito.workloads.preset import (
     preset_changes,
     template_changes,
 )
-from controller.kube.objects import ObjectMeta, StatefulSet
+from controller.kube.objects import ObjectMeta, StatefulSet, StatefulSetSpec
 from tests.kaito.workloads.given import Given, read_golden
 
 Body = dict[str, Any]
@@ -147,6 +148,14 @@ def test_a_server_without_a_mark_is_marked_and_not_restarted(annotations: dict[s
     assert changed(after, before, before.revision) is after
 
 
+def test_a_server_without_containers_is_left_alone():
+    before = one_node()
+    present = stored(before.stateful_set())
+    present["spec"]["template"]["spec"]["containers"] = []
+    after = changed(present, before, NEXT)
+    assert after["spec"] == present["spec"]
+
+
 def template() -> Given:
     return read_golden("template")[0]
 
@@ -217,6 +226,24 @@ def test_a_server_without_containers_is_upgraded_as_a_whole():
     present["spec"]["template"]["spec"]["containers"] = []
     after = upgraded(present, before, "0.5.0")
     assert after["spec"]["template"] == before.stateful_set()["spec"]["template"]
+
+
+def test_every_change_is_one_to_the_object_that_was_read():
+    before = one_node()
+    present = view(stored(before.stateful_set()))
+    inference = before.spec.inference
+    assert inference is not None
+    desired = before.stateful_set()
+    label = {"kaito.sh/upgrade-to-version": "0.5.0"}
+    asking = replace(before, labels=label).workspace.metadata
+    outdated = msgspec.structs.replace(present, spec=StatefulSetSpec())
+    makers: list[Callable[[], tuple[dict[str, Any], ...]]] = [
+        lambda: preset_changes(present, desired, inference, NEXT),
+        lambda: template_changes(present, desired, NEXT),
+        lambda: image_upgrade(asking, outdated, desired, before.revision),
+    ]
+    for make in makers:
+        assert make()[0] == {"op": "test", "path": "/metadata/resourceVersion", "value": "12"}
 
 
 def test_a_server_shows_where_its_weights_are():

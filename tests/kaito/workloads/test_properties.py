@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import random
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
@@ -10,6 +12,28 @@ from controller.kaito.api.options import KaitoOptions
 from controller.kaito.workloads.preset import services
 from tests.kaito.support import workspace
 from tests.kaito.workloads.given import Given, abridged, golden_names, read_golden
+
+
+def shuffled(value: Any, draw: random.Random) -> Any:
+    """The same data with the keys of each map in another order."""
+    if isinstance(value, dict):
+        items = list(cast("dict[str, Any]", value).items())
+        draw.shuffle(items)
+        return {key: shuffled(each, draw) for key, each in items}
+    if isinstance(value, list):
+        return [shuffled(each, draw) for each in cast("list[Any]", value)]
+    return value
+
+
+@pytest.mark.parametrize("name", list(golden_names()))
+def test_the_order_of_maps_plays_no_part(name: str):
+    given, _ = read_golden(name)
+    made = given.bodies()
+    for seed in range(3):
+        draw = random.Random(seed)
+        fields = ("resource", "inference", "tuning", "labels", "annotations", "node")
+        other = replace(given, **{each: shuffled(getattr(given, each), draw) for each in fields})
+        assert other.bodies() == made
 
 
 @pytest.mark.parametrize(

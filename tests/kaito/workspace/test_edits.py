@@ -15,7 +15,7 @@ from controller.kaito.api.revisions import WorkspaceRevision
 from controller.kaito.api.workspace import Workspace
 from controller.kaito.workspace.nodes import POOL_SCOPE
 from controller.kaito.workspace.watches import REVISIONS
-from controller.runtime.plan import MergePatch, Plan
+from controller.runtime.plan import Delete, MergePatch, Plan
 from tests.kaito.support import inference, raw_workspace, tuning
 from tests.kaito.workspace.given import Given, claim, own, server, writes
 from tests.kaito.workspace.given_pool import GivenPool, pool
@@ -231,6 +231,15 @@ def test_the_event_comes_once(machine: str):
     assert (again.wanted["conditions"], again.events) == (status.wanted["conditions"], ())
 
 
+def test_a_workspace_with_a_refused_edit_can_be_deleted():
+    served = Served()
+    served.raw["metadata"]["deletionTimestamp"] = "2026-01-01T00:59:00Z"
+    found = served.edited("resource.instanceType", OTHER_MACHINE)
+    (delete,) = writes(found.plan())
+    assert isinstance(delete, Delete)
+    assert delete.target.resource == NODE_CLAIMS
+
+
 ALLOWED: list[tuple[dict[str, Any], str, Any]] = [
     ({}, "inference.config", "more"),
     ({}, "inference.adapters", [ADAPTER]),
@@ -337,6 +346,22 @@ def test_if_it_is_unknown_what_there_was_no_node_goes(data: Any):
     found = served.edited("resource.instanceType", OTHER_MACHINE)
     assert "no ControllerRevision of the workspace can be read" in refusal(found)
     assert '"Standard_NC24ads_A100_v4 apps=phi"' in refusal(found)
+    assert not has_consequences(found.plan())
+
+
+def deep() -> dict[str, Any]:
+    """As deep as can be: whether it is read depends on the version of Python."""
+    value: dict[str, Any] = {}
+    for _ in range(900):
+        value = {"a": value}
+    return {"resource": value, "inference": {"template": value}}
+
+
+def test_a_revision_that_is_too_deep_lets_no_node_go():
+    served = Served()
+    served.revisions[0]["data"] = deep()
+    found = served.edited("resource.instanceType", OTHER_MACHINE)
+    assert refusal(found)
     assert not has_consequences(found.plan())
 
 

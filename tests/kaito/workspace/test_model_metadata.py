@@ -137,6 +137,12 @@ def test_while_nothing_is_known_of_a_model_its_claims_and_its_server_stay():
     assert made.condition("ResourceReady")[0] == "True"
 
 
+def test_a_server_that_is_not_there_waits_for_the_facts():
+    made = given(DOWN, status={"targetNodeCount": 1}).with_nodes().with_revision()
+    assert made.creates(made.plan(), "StatefulSet") == []
+    assert made.condition("InferenceReady")[1] == "ModelMetadataUnavailable"
+
+
 def test_what_the_runtime_cannot_serve_is_refused_once_the_model_is_known():
     annotations = {**KNOWN, labels.RUNTIME: "transformers"}
     message = given(annotations=annotations).condition("ResourceReady")[2]

@@ -14,9 +14,9 @@ from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, POOL_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.pools import PoolCommitment, read_pool_commitment
-from controller.runtime.plan import Create, Failure, MergePatch
+from controller.runtime.plan import Create, Delete, Failure, MergePatch
 from tests.kaito.support import workspace
-from tests.kaito.workspace.given import INSTANCE, NOW, kinds, node, server, writes
+from tests.kaito.workspace.given import INSTANCE, NOW, claim, kinds, node, server, writes
 from tests.kaito.workspace.given_pool import (
     NAME,
     NODE_CLASSES,
@@ -102,6 +102,14 @@ def test_the_size_is_committed_under_the_revision_that_was_read_and_the_pool_cre
     assert plan.requeue_after is None
 
 
+def test_the_workload_waits_for_the_claims_also_if_all_nodes_are_ready():
+    given = GivenPool().with_revision()
+    given.reads.add(NODE_POOLS, pool()).add(NODE_CLAIMS, pool_claim(ready=False))
+    given.reads.add(given.nodes, pool_node())
+    assert given.condition("NodesReady")[0] == "True"
+    assert given.creates(given.plan(), "StatefulSet") == []
+
+
 def test_a_pool_of_kaito_is_taken_over_without_a_write():
     kaito = {key: value for key, value in OWN_LABELS.items() if key != OWNER_UID}
     given = GivenPool(workspace(status={"targetNodeCount": 1})).with_pool()
@@ -111,6 +119,25 @@ def test_a_pool_of_kaito_is_taken_over_without_a_write():
     given.with_revision(1).with_services().with_server(server())
     assert writes(given.plan()) == []
     assert given.state == "Ready"
+
+
+def test_a_pool_for_other_nodes_is_deleted_by_its_uid():
+    given = GivenPool().with_revision()
+    given.reads.add(
+        NODE_POOLS, pool(metadata={"annotations": {labels.NODE_TEMPLATE: "Standard_NY"}})
+    )
+    (delete,) = writes(given.plan())
+    assert isinstance(delete, Delete)
+    assert (delete.target.name, delete.uid) == (NAME, "p-1")
+
+
+def test_nodes_and_claims_that_are_there_make_the_pool_smaller():
+    given = GivenPool(three_nodes())
+    given.reads.add(NODE_CLAIMS, claim())
+    given.reads.add(given.nodes, own_node(), own_node("n8", **{labels.INSTANCE_TYPE: "other"}))
+    found = committed(given)
+    assert found is not None
+    assert (found.replicas, found.nodes, found.claims) == (1, ("n9",), ("wsaaaaaaaaa",))
 
 
 # what is there already
@@ -296,6 +323,27 @@ def test_a_refused_create_is_said(kind: str):
     assert reasons == (["NodePoolCreationFailed"] if kind == "NodePool" else [])
 
 
+def test_the_finalizer_stays_until_pool_and_claims_are_gone():
+    given = GivenPool(deleted()).with_pool()
+    given.reads.add(NODE_CLAIMS, claim())
+    plan = given.plan()
+    assert kinds(plan) == [["delete NodePool", "delete NodeClaim"]]
+    assert (plan.commit, plan.requeue_after) == (None, 14 * 60.0)
+    status = plan.status
+    assert status is not None
+    assert (
+        "waiting until these are gone: NodePool default-phi, NodeClaim default-phi-abcde, "
+        in (status.wanted["conditions"][0]["message"])
+    )
+    given.reads.objects.pop((NODE_POOLS.plural, NAME))
+    given.reads.objects.pop((NODE_CLAIMS.plural, "wsaaaaaaaaa"))
+    given.reads.absent.add(NAME)
+    plan = given.plan()
+    assert (writes(plan), plan.commit) == ([], None)
+    given.reads.objects.pop((NODE_CLAIMS.plural, "default-phi-abcde"))
+    assert given.plan().commit.patch == {"metadata": {"finalizers": []}}  # type: ignore[union-attr]
+
+
 # the end
 
 
@@ -305,6 +353,13 @@ def test_a_pool_that_is_not_seen_is_looked_up_before_the_finalizer_is_removed():
     assert (lookup.target.name, given.plan().commit) == (NAME, None)  # type: ignore[union-attr]
     given.reads.absent.add(NAME)
     assert given.plan().commit is not None
+
+
+def test_a_pool_whose_creation_has_no_known_outcome_is_waited_for():
+    given = GivenPool(deleted())
+    given.reads.pending = frozenset({"node-pool"})
+    plan = given.plan()
+    assert (plan.lookups, writes(plan), plan.commit) == ((), [], None)
 
 
 def test_pods_may_run_on_the_nodes_that_were_there_before():

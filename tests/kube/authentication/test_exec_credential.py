@@ -82,6 +82,17 @@ async def test_an_expired_token_is_waited_for_by_all_and_the_plugin_run_once():
     assert len(program.runs) == 2
 
 
+async def test_a_cancelled_request_does_not_cancel_the_plugin_for_the_others():
+    program = FakeProgram(takes=5.0)
+    plugin = await started(program)
+    await asyncio.sleep(HOUR + 1)
+    impatient = asyncio.create_task(token(plugin))
+    patient = asyncio.create_task(token(plugin))
+    await asyncio.sleep(1)
+    impatient.cancel()
+    assert await patient == "Bearer 2"
+
+
 async def test_a_refused_token_without_expiry_is_replaced_but_not_in_a_hot_loop():
     program = FakeProgram(life=None)
     plugin = await started(program)
@@ -99,3 +110,13 @@ async def test_a_plugin_that_hangs_is_given_up():
     program = FakeProgram(takes=1e4)
     with pytest.raises(ConfigurationError, match="took more than 120 s"):
         await started(program)
+
+
+async def test_closing_ends_a_running_plugin():
+    program = FakeProgram(takes=2.0)
+    plugin = await started(program)
+    await asyncio.sleep(HOUR - 10)
+    await token(plugin)
+    await asyncio.sleep(0.1)
+    await plugin.aclose()
+    assert len(asyncio.all_tasks()) == 1

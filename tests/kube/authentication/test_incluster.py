@@ -43,6 +43,16 @@ async def test_the_next_request_carries_a_rotated_token(mounted: Path):
     assert await credentials.authorization() == "Bearer second"
 
 
+async def test_a_token_that_is_missing_or_empty_for_a_moment_is_survived(mounted: Path):
+    credentials = InClusterCredentials(POD, mounted)
+    (mounted / "token").unlink()
+    assert await credentials.authorization() == "Bearer first"
+    (mounted / "token").write_bytes(b"")
+    assert await credentials.authorization() == "Bearer first"
+    replace(mounted / "token", b"second")
+    assert await credentials.authorization() == "Bearer second"
+
+
 def test_a_changed_authority_gives_another_tls_context(mounted: Path):
     credentials = InClusterCredentials(POD, mounted)
     first = credentials.ssl_context()

@@ -56,6 +56,13 @@ async def load(paths: str | None, context: str | None = None, **environment: str
     )
 
 
+async def test_server_and_token_are_those_of_the_current_context(tmp_path: Path):
+    credentials = await load(write(tmp_path / "c", config()))
+    assert credentials.endpoint.url == "https://one.example:6443"
+    assert credentials.endpoint.context == "one"
+    assert await credentials.authorization() == "Bearer one-token"
+
+
 async def test_two_paths_merge_and_the_first_current_context_wins(tmp_path: Path):
     first = write(tmp_path / "a" / "c", config("one"))
     second = write(tmp_path / "b" / "c", config("two"))
@@ -115,6 +122,27 @@ async def test_tls_material_in_the_file_leaves_no_files_behind(tmp_path: Path, m
     assert len(context.get_ca_certs()) == 1
     assert list(temporary.iterdir()) == []
     assert (tmp_path / "c").stat() == before
+
+
+async def test_certificates_may_be_files(tmp_path: Path):
+    (tmp_path / "chain").write_bytes(CHAIN)
+    (tmp_path / "key").write_bytes(KEY)
+    user = {"client-certificate": "chain", "client-key": "key"}
+    assert (await load(write(tmp_path / "c", config(user=user)))).ssl_context() is not None
+
+
+async def test_proxy_server_name_and_insecure_are_taken(tmp_path: Path):
+    cluster = {
+        "proxy-url": "http://proxy:3128",
+        "tls-server-name": "kubernetes",
+        "insecure-skip-tls-verify": True,
+    }
+    credentials = await load(write(tmp_path / "c", config(**cluster)))
+    assert credentials.endpoint.proxy == "http://proxy:3128"
+    assert credentials.endpoint.server_name == "kubernetes"
+    context = credentials.ssl_context()
+    assert context is not None
+    assert not context.check_hostname
 
 
 async def test_name_and_password_are_basic_authentication(tmp_path: Path):

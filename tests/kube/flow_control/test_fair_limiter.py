@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -187,6 +188,26 @@ async def test_the_number_of_writes_that_hang_is_bounded():
     assert turns.in_flight == 0
 
 
+async def test_owners_with_long_queues_delay_nobody_else():
+    """Five with 300 writes each; a sixth makes ten, one after the other."""
+    alone = await seconds_of_ten_writes(crowd=0)
+    assert await seconds_of_ten_writes(crowd=5) < 2 * alone
+
+
+async def seconds_of_ten_writes(*, crowd: int) -> float:
+    turns, rng = limiter(SLOTS), random.Random(1)
+    loop = asyncio.get_running_loop()
+    async with asyncio.TaskGroup() as group:
+        for number in range(300 * crowd):
+            seconds = rng.uniform(0.01, 0.03)
+            group.create_task(hold(turns, f"{number % crowd}", [], CREATE, seconds))
+        await asyncio.sleep(0)
+        began = loop.time()
+        for _ in range(10):
+            await hold(turns, "mine", [], CREATE, rng.uniform(0.01, 0.03))
+        return loop.time() - began
+
+
 async def turns(limiter: RateLimiter, count: int, limit: float = 100.0) -> list[float]:
     """When each of so many requests, which ask at once, is sent."""
     loop = asyncio.get_running_loop()
@@ -202,6 +223,13 @@ async def turns(limiter: RateLimiter, count: int, limit: float = 100.0) -> list[
 async def test_a_burst_is_sent_at_once_and_the_rest_at_the_rate():
     limiter = RateLimiter(2.0, 3, asyncio.get_running_loop())
     assert await turns(limiter, 6) == [0, 0, 0, 0.5, 1.0, 1.5]
+
+
+async def test_a_pause_earns_another_burst_and_no_more():
+    limiter = RateLimiter(2.0, 3, asyncio.get_running_loop())
+    await turns(limiter, 3)
+    await asyncio.sleep(60)
+    assert await turns(limiter, 4) == [0, 0, 0, 0.5]
 
 
 async def test_who_would_wait_beyond_the_deadline_is_told_at_once_and_takes_no_turn():

@@ -17,7 +17,8 @@ from controller.runtime.caches.cache import CacheBarrier
 from controller.runtime.caches.watches import ASK
 from controller.runtime.errors import ServerUnusable, SyncTimeout
 from controller.runtime.kind import Owned, References
-from controller.testing.faults import ErrorResponse, Rule
+from controller.runtime.plan import Create, Target
+from controller.testing.faults import ErrorResponse, Rule, watch_lag
 from tests.faults.restored import Backup
 from tests.runtime.caches.kit import CacheWorld, Served, cache_world, kind
 from tests.runtime.widgets import GADGETS, WIDGETS, definition
@@ -61,6 +62,25 @@ async def test_an_object_in_no_namespace_enqueues_nobody_in_a_namespace_that_is_
         assert served.keys == {"default/f", "two/f", "clusterwide"}
 
 
+async def test_a_child_of_an_earlier_owner_enqueues_nobody(world: CacheWorld):
+    earlier = await world.widget("f")
+    await world.user.delete(WIDGETS, "default", "f")
+    await world.widget("f")
+    served, watch = Served(), kind()
+    world.build([watch]).serve(served, watch)  # type: ignore[arg-type]
+    async with world.running():
+        served.added.clear()
+        await world.child("a", earlier)
+        await asyncio.sleep(1)
+        assert served.keys == set()
+        await world.user.delete(WIDGETS, "default", "f")
+        await asyncio.sleep(1)
+        served.added.clear()
+        await world.child("b", earlier)
+        await asyncio.sleep(1)
+        assert served.keys == {"default/f"}, "no owner is cached"
+
+
 def referring(primary: Resource[Any], *, optional: bool = False) -> Any:
     def used(obj: KubeObject) -> tuple[str, ...]:
         return tuple(f"default/{name}" for name in obj.metadata.labels.values())
@@ -79,6 +99,53 @@ async def test_an_object_enqueues_the_primaries_that_refer_to_it(world: CacheWor
         await world.create(SECRETS, {"metadata": {"name": "s"}})
         await asyncio.sleep(1)
         assert served.keys == {"default/f", "default/g"}
+
+
+async def test_without_primaries_nobody_refers_to_an_object(world: CacheWorld):
+    served, watch = Served(), referring(GADGETS, optional=True)
+    world.build([watch]).serve(served, watch)  # type: ignore[arg-type]
+    with capture_logs() as logs:
+        async with world.running():
+            await world.create(SECRETS, {"metadata": {"name": "s"}})
+            await asyncio.sleep(1)
+            (failures,) = world.cache(SECRETS).informer.statistics().handler_failures.values()
+    assert (served.keys, failures) == (set(), 0)
+    assert scopes(world) == [("secrets", "")]
+    remedy = (
+        "manta crds | kubectl apply --server-side --force-conflicts -f -; "
+        "those of Workspaces are printed by manta crds --kind workspace"
+    )
+    assert logs == [
+        {
+            "event": "kind.not_served",
+            "kind": "Gadget",
+            "remedy": f"install the definitions ({remedy})",
+            "log_level": "warning",
+        }
+    ]
+
+
+async def test_an_optional_resource_that_is_served_is_watched_for_all_who_want_it(
+    world: CacheWorld,
+):
+    await world.user.create(CRDS, "", definition(GADGETS))
+    gadget = kind(primary=GADGETS, optional=True)
+    owner = kind(Owned(GADGETS, optional=True, also_enqueues=lambda obj: (obj.metadata.key,)))
+    world.build([gadget, owner])
+    controllers = Served("gadget-controller"), Served("widget-controller")
+    for served, each in zip(controllers, (gadget, owner), strict=True):
+        world.caches.serve(served, each)
+    assert "gadgets.test.dev" not in dict(scopes(world))
+    async with world.running():
+        assert world.said == ["synced", "ready"]
+        assert "gadgets.test.dev" in dict(scopes(world))
+        await world.create(GADGETS, {"metadata": {"name": "x"}})
+        await asyncio.sleep(1)
+        assert [served.keys for served in controllers] == [{"default/x"}] * 2
+        handlers = world.cache(GADGETS).informer.statistics().handler_failures
+        assert list(handlers) == ["gadget-controller", "widget-controller"]
+        children = world.cache(CONFIG_MAPS).informer.statistics().handler_failures
+        assert list(children) == ["gadget-controller"]
 
 
 @pytest.mark.parametrize("namespaces", [(), ("default",)])
@@ -107,6 +174,16 @@ async def test_a_resource_that_is_installed_later_is_read_once_it_is_complete(
         await world.create(GADGETS, owned_by(widget, "y"))
         await asyncio.sleep(1)
         assert served.keys == {"default/f"}
+
+
+async def test_a_resource_that_may_not_be_listed_is_as_good_as_none(world: CacheWorld):
+    await world.user.create(CRDS, "", definition(GADGETS))
+    world.transport.rules = [refused("gadgets.test.dev")]
+    world.build([kind(Owned(GADGETS, optional=True))])
+    async with world.running():
+        assert world.said == ["synced", "ready"]
+        assert world.caches.unready() is None
+        assert not world.expectations.reader.serves(GADGETS)
 
 
 async def test_what_is_refused_comes_and_goes_is_logged(world: CacheWorld):
@@ -196,6 +273,15 @@ async def test_a_server_that_does_not_say_what_it_serves_is_asked_every_two_seco
     ] * 2
 
 
+@pytest.mark.parametrize("namespaces", [(), ("one", "two")])
+async def test_the_beginning_of_a_watch_is_told_for_primaries(
+    world: CacheWorld, namespaces: tuple[str, ...]
+):
+    world.build([kind()], namespaces=namespaces)
+    async with world.running():
+        assert world.watched == [(WIDGETS, each) for each in namespaces or [""]]
+
+
 async def test_when_the_definition_of_a_primary_changes_its_objects_are_listed_again(
     world: CacheWorld, caplog: pytest.LogCaptureFixture
 ):
@@ -272,3 +358,64 @@ async def test_caches_that_do_not_fill_end_the_start_with_cause_and_remedy(
     assert isinstance(error, SyncTimeout)
     assert str(error) == WORDS
     assert world.said == []
+
+
+async def test_the_time_limit_covers_optional_resources(world: CacheWorld):
+    await world.user.create(CRDS, "", definition(GADGETS))
+    world.transport.rules = [refused("gadgets.test.dev")]
+    world.build([kind(primary=GADGETS, optional=True)], sync_timeout=30.0)
+    with capture_logs(), pytest.raises(ExceptionGroup) as raised:
+        await world.run()
+    assert "Cannot list gadgets.test.dev" in str(raised.value.exceptions[0])
+    assert world.said == []
+
+
+async def test_a_confirmation_that_is_refused_ends_with_cause_and_remedy(world: CacheWorld):
+    world.build([kind()], sync_timeout=30.0)
+    async with world.running():
+        world.transport.rules = [refused("configmaps")]
+        began = world.loop.time()
+        with capture_logs() as logs, pytest.raises(SyncTimeout) as raised:
+            await world.caches.confirm(world.loop.time())
+    assert world.loop.time() - began == pytest.approx(30)
+    assert str(raised.value) == WORDS
+    failed = [line for line in logs if line["event"] == "quorum_read.failed"]
+    assert failed == [
+        {
+            "event": "quorum_read.failed",
+            "cache": "configmaps (widget)",
+            "error": "403 Forbidden: not that one",
+            "log_level": "warning",
+        }
+    ] * len(failed)
+    assert 14 <= len(failed) <= 15, "every two seconds"
+
+
+async def test_caches_that_stay_behind_end_a_confirmation(world: CacheWorld):
+    world.build([kind()], sync_timeout=30.0)
+    async with world.running():
+        world.transport.rules = [refused("configmaps")]
+        with capture_logs():
+            soon = asyncio.create_task(world.caches.confirm(world.loop.time()))
+            await asyncio.sleep(5)
+            world.transport.rules = [watch_lag("configmaps", 1000.0)]
+            await world.child("a")
+            with pytest.raises(SyncTimeout) as raised:
+                await soon
+    assert str(raised.value) == (
+        "Gave up after 30 s: the caches did not reach the revision that the API server had at the "
+        "start, so acting on them would not be safe."
+    )
+
+
+async def test_readiness_knows_of_writes_that_no_cache_shows(world: CacheWorld):
+    owner = world.owner(await world.widget("f"))
+    world.build([kind()])
+    async with world.running():
+        world.transport.rules = [watch_lag("configmaps", 1000.0)]
+        made = await world.child("a")
+        target = Target(CONFIG_MAPS, "default", "a", "children")
+        world.expectations.confirm(owner, Create(target, {}), made)
+        await asyncio.sleep(301)
+        sentence = "an own write has not been seen in the caches for 301 s"
+        assert world.caches.unready() == sentence

@@ -155,6 +155,14 @@ async def test_what_cannot_be_read_is_an_error_and_tried_again(broken: dict[str,
         assert schemas.found[PODS].error == ""
 
 
+async def test_what_fails_is_tried_again_soon_and_then_each_minute():
+    publisher = Publisher(error=NotSent("connection refused"))
+    async with running(publisher) as (_, changed):
+        await asyncio.sleep(160)
+        assert publisher.times == [0, 1, 6, 36, 96, 156]
+        assert changed == [PODS], "the same error is news once"
+
+
 async def test_a_watch_that_begins_puts_off_all_checks_but_the_next():
     publisher = Publisher()
     async with running(publisher) as (schemas, _):
@@ -227,11 +235,55 @@ async def test_until_the_objects_are_read_again_the_schema_before_counts_too():
         assert (schemas.found[PODS].previous, fields(schemas)) == (None, ["spec", "status"])
 
 
+async def test_a_document_that_changes_elsewhere_has_no_object_read_again():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, changed):
+        publisher.publish("spec")
+        schemas.watch_begins(PODS)
+        await asyncio.sleep(CHECKS[0] + 1)
+        assert publisher.read.count("/openapi/v3/api/v1") == 2
+        assert "all pods" not in publisher.read
+        assert changed == [PODS]
+
+
+async def test_objects_that_cannot_be_read_again_are_tried_again():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.reading.clear()
+        publisher.publish("spec", "status")
+        schemas.watch_begins(PODS)
+        await asyncio.sleep(CHECKS[0] + 20 * RETRY)
+        assert publisher.read.count("all pods") >= 10
+        assert schemas.found[PODS].previous is not None
+        assert not is_current(schemas)
+        publisher.reading.set()
+        await asyncio.sleep(2 * RETRY)
+        assert schemas.found[PODS].previous is None
+
+
 # -- by which schema cached objects were read --------------------------------------------------
 
 
 def is_current(schemas: InstalledSchemas) -> bool:
     return schemas.found[PODS].is_current
+
+
+async def test_the_first_reading_counts_for_the_watches_before_it():
+    publisher = Publisher()
+    client: Any = publisher
+    schemas = InstalledSchemas(client, [PODS], on_change=lambda _: None, reread=publisher.reread)
+    schemas.watch_begins(PODS)
+    schemas.edited(PODS, "default/a")
+    task = asyncio.create_task(schemas.run(lambda: None))
+    await asyncio.sleep(0.1)
+    assert is_current(schemas)
+    assert schemas.unverified == {PODS: {}}
+    assert "all pods" not in publisher.read
+    await asyncio.sleep(3599.9)
+    schemas.edited(PODS, "default/a")
+    await asyncio.sleep(3600)
+    assert publisher.times == pytest.approx([0, 3600 + CHECKS[0]]), "it is no watch"
+    task.cancel()
 
 
 async def test_a_schema_is_not_current_while_it_cannot_be_read_after_a_watch_had_begun():
@@ -247,6 +299,15 @@ async def test_a_schema_is_not_current_while_it_cannot_be_read_after_a_watch_had
             assert (is_current(schemas), schemas.found[PODS].error) == (True, "")
             assert changed == [PODS]
     assert [line["event"] for line in logs] == ["schema.unreadable"]
+
+
+async def test_a_schema_that_was_never_shown_is_as_current_as_it_can_be():
+    publisher = Publisher(error=Forbidden(Status(403, "Forbidden", "not for you")))
+    async with running(publisher) as (schemas, _):
+        assert (is_current(schemas), schemas.found[PODS].error) == (True, "not for you")
+        schemas.watch_begins(PODS)
+        await asyncio.sleep(CHECKS[0] + 0.1)
+        assert (is_current(schemas), schemas.found[PODS].error) == (True, "not for you")
 
 
 async def test_nobody_waits_for_what_the_server_refuses_to_show():
@@ -275,6 +336,17 @@ async def test_objects_of_a_watch_during_which_no_schema_was_read_are_read_again
         assert publisher.read.count("all pods") == 1
 
 
+async def test_after_objects_were_read_again_there_are_checks_as_after_a_watch():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.times.clear()
+        for _ in range(2):
+            schemas.watch_begins(PODS)
+        await asyncio.sleep(100)
+        assert publisher.times == [1, 2, 7, 37]
+        assert is_current(schemas)
+
+
 @pytest.mark.parametrize("watched", [True, False])
 async def test_objects_that_cannot_be_read_again_hold_no_other_kind_of_their_document(
     watched: bool,
@@ -300,6 +372,20 @@ async def test_objects_that_cannot_be_read_again_hold_no_other_kind_of_their_doc
     assert (service.previous, service.is_current) == (None, not watched)
     assert schemas.found[PODS].previous is not None
     task.cancel()
+
+
+async def test_objects_that_could_not_be_read_again_after_such_a_watch_are_tried_again():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.reading.clear()
+        for _ in range(2):
+            schemas.watch_begins(PODS)
+        await asyncio.sleep(CHECKS[0] + 2 * RETRY)
+        assert not is_current(schemas)
+        assert publisher.read.count("all pods") > 1
+        publisher.reading.set()
+        await asyncio.sleep(2 * RETRY)
+        assert is_current(schemas)
 
 
 # -- by which schema edited objects were read --------------------------------------------------
@@ -405,3 +491,12 @@ async def test_an_edit_stays_unverified_while_the_schema_cannot_be_read_and_this
         await asyncio.sleep(RETRY)
         assert (schemas.unverified[PODS], publisher.verified) == ({}, ["default/a"] * 2)
         assert (schemas.found[PODS].error, changed) == ("", [PODS])
+
+
+async def test_no_edit_waits_for_what_the_server_refuses_to_show():
+    publisher = Publisher()
+    async with running(publisher) as (schemas, _):
+        publisher.error = Forbidden(Status(403, "Forbidden", "not for you"))
+        schemas.edited(PODS, "default/a")
+        await asyncio.sleep(CHECKS[0] + 0.1)
+        assert (schemas.unverified[PODS], publisher.verified) == ({}, ["default/a"])

@@ -55,6 +55,16 @@ def test_all_kinds_together_agree_on_their_watches():
     assert {"workspaces.kaito.sh", "rayclusterfleets.manta.dev"} <= {str(each) for each in watches}
 
 
+def test_one_index_with_two_functions_is_an_error_that_names_both_kinds():
+    kinds = [
+        kind("cluster", Owned(PODS)),
+        kind("job", Owned(PODS, indexes={"name": by_name})),
+        kind("service", Owned(PODS, indexes={"name": by_namespace})),
+    ]
+    with pytest.raises(ValueError, match=r"job and service .*index 'name' of pods.*one place"):
+        merge_watches(kinds)
+
+
 def test_what_one_kind_requires_is_not_optional_for_others():
     kinds = [
         kind("cluster", Owned(PODS, optional=True), Owned(SERVICES, optional=True)),

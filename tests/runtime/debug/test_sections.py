@@ -133,6 +133,17 @@ def test_the_informer_that_has_been_silent_for_longest_comes_first():
     )
 
 
+def run(number: int) -> RunEntry:
+    return RunEntry(f"default/{number}", float(number))
+
+
+def test_a_list_is_cut_and_says_how_many_there_are():
+    shown = listing(range(LIMIT + 5), run, rank=lambda item: -item.duration)
+    assert shown.total == LIMIT + 5
+    assert [item.duration for item in shown.items] == list(range(LIMIT + 4, 4, -1))
+    assert listing(range(3), run, total=7).total == 7
+
+
 def test_objects_that_cannot_be_described_cost_only_themselves():
     def describe(number: int) -> RunEntry:
         return RunEntry("default/a", 1 / number)
@@ -140,6 +151,11 @@ def test_objects_that_cannot_be_described_cost_only_themselves():
     shown = listing([1, 0, 2, 0], describe)
     assert ([item.duration for item in shown.items], shown.unreadable) == ([1.0, 0.5], 2)
     assert shown.total == 4
+
+
+def test_an_object_that_cannot_be_written_costs_only_itself():
+    shown = listing(["a", "\ud800", "b"], lambda key: RunEntry(key, 0.0))
+    assert ([item.key for item in shown.items], shown.unreadable) == (["a", "b"], 1)
 
 
 @pytest.mark.parametrize(

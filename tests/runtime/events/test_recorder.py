@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import EVENTS, PODS
+from controller.runtime import recorder as module
 from controller.runtime.event_series import BURST, REFRESH, RESERVED, TRIES
 from controller.runtime.recorder import (
     MOST_UNSENT,
@@ -185,6 +186,23 @@ async def test_an_event_that_fails_alone_does_not_hold_up_the_others_about_its_o
         assert sum(name == f"p.{STAMP:x}" for _, name, _ in sink.calls) == TRIES
 
 
+async def test_the_failures_of_what_was_discarded_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 1)
+
+    def fail(_verb: str, name: str) -> None:
+        if name.startswith("a."):
+            raise OutcomeUnknown("reset")
+
+    async with recording(Sink(fail, seconds=1.0)) as (recorder, _):
+        recorder.record(PODS, about("a"), event())
+        await asyncio.sleep(0.5)
+        recorder.record(PODS, about("b"), event())
+        await asyncio.sleep(2000)
+        assert not recorder._turns
+
+
 async def test_at_the_end_all_events_about_an_object_are_sent_at_once():
     def fail(verb: str, name: str) -> None:
         if verb == "patch" or name == f"p.{STAMP + 2 * 10**9:x}":
@@ -203,6 +221,43 @@ async def test_at_the_end_all_events_about_an_object_are_sent_at_once():
     assert logs == [{"event": "events.unsent", "count": 2, "log_level": "warning"}]
 
 
+@pytest.mark.parametrize("error", [OutcomeUnknown("reset"), status_error(422, "Invalid"), None])
+async def test_what_was_discarded_while_it_was_tried_holds_up_nothing(
+    monkeypatch: pytest.MonkeyPatch, error: Exception | None
+):
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 3)
+    answers = iter([error])
+
+    def answer(_verb: str, _name: str) -> None:
+        if failure := next(answers, None):
+            raise failure
+
+    async with recording(Sink(answer, seconds=1.0)) as (recorder, sink):
+        for number in range(4):
+            recorder.record(PODS, META, event(f"the {number}th"))
+            await asyncio.sleep(0.1)
+        with capture_logs():
+            await asyncio.sleep(30)
+        assert {"the 1th", "the 2th", "the 3th"} <= set(sink.notes)
+        assert recorder.statistics.unsent == 0
+        assert not recorder._turns
+
+
+async def test_an_unexpected_error_ends_the_turn_of_its_event():
+    errors = iter([RecursionError("deep")])
+
+    def fail(_verb: str, _name: str) -> None:
+        if error := next(errors, None):
+            raise error
+
+    async with recording(Sink(fail)) as (recorder, sink):
+        for note in ("odd", "good"):
+            recorder.record(PODS, META, event(note))
+        with capture_logs():
+            await asyncio.sleep(1)
+        assert sink.notes == ["good"]
+
+
 async def test_each_dropped_event_is_counted_and_logged_with_the_error():
     def fail(_verb: str, _name: str) -> None:
         raise status_error(422, "Invalid", message="no such field")
@@ -218,6 +273,15 @@ async def test_each_dropped_event_is_counted_and_logged_with_the_error():
         (f"b.{STAMP + 1:x}", "event.dropped", "warning"),
     ]
     assert "no such field" in logs[0]["error"]
+
+
+async def test_an_event_that_is_dropped_after_many_attempts_is_logged_with_the_last_error():
+    with capture_logs() as logs:
+        async with recording(Sink(lost)) as (recorder, _):
+            for note in ("one", "two"):
+                recorder.record(PODS, META, event(note))
+            await asyncio.sleep(1000)
+    assert [(line["event"], line["error"]) for line in logs] == [("event.dropped", "reset")] * 2
 
 
 def test_a_note_keeps_its_end_a_quarter_of_what_is_allowed():
@@ -262,6 +326,16 @@ async def test_slow_requests_hold_up_others_for_moments_only():
         assert len(sink.calls) == SENDERS
         await asyncio.sleep(0.2)
         assert len(sink.calls) == 2 * SENDERS
+
+
+async def test_at_the_end_it_is_said_how_many_could_not_be_sent():
+    with capture_logs() as logs:
+        async with recording(Sink(seconds=1000.0)) as (recorder, _):
+            for name in "abc":
+                recorder.record(PODS, about(name), event())
+            await asyncio.sleep(1)
+            await asyncio.wait([asyncio.create_task(recorder.flush())], timeout=3)
+            assert logs == [{"event": "events.unsent", "count": 3, "log_level": "warning"}]
 
 
 async def test_notes_that_are_cut_elsewhere_because_a_number_is_longer_are_one_event():

@@ -173,6 +173,31 @@ async def test_an_odd_object_without_a_revision_is_not_waited_for():
         await asyncio.wait_for(task, 2.0)
 
 
+async def test_contents_of_a_large_store_are_compared_after_a_quarter_of_a_second():
+    objects = [child(f"a{n}", n + 1) for n in range(3)]
+    server, cache = Server(*objects, revision=100), Cache(*objects, revision=8)
+    async with confirming(server, cache) as task:
+        await asyncio.sleep(0.2)
+        assert server.limits == [500]
+        await asyncio.wait_for(task, 0.1)
+        assert server.limits == [500, 500, 500]
+
+
+@pytest.mark.parametrize(
+    ("read", "lists"),
+    [(None, [500]), (4.0, [500]), (5.0, [500]), (6.0, [1])],
+    ids=["never", "before", "at the same moment", "after"],
+)
+async def test_a_store_that_was_read_at_quorum_since_then_is_not_compared(
+    read: float | None, lists: list[int]
+):
+    server, cache = Server(revision=100), Cache(revision=8)
+    cache.quorum_read = read
+    async with confirming(server, cache, since=5.0) as task:
+        await asyncio.wait_for(task, 0.01)
+    assert server.limits == lists, "one object shows that lists are allowed"
+
+
 async def test_an_unreadable_object_keeps_no_operator_from_starting(widgets: WidgetWorld):
     body = {
         "apiVersion": "test.dev/v1",

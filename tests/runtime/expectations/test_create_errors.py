@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from controller.kube.errors import OutcomeUnknown
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.reconcile.writer import Writer
@@ -45,6 +48,13 @@ async def test_the_last_refusal_counts_and_a_namespace_that_is_going_has_its_own
     await desk.create("a", QUOTA)
     await desk.create("a", status_error(403, "Forbidden", cause=NAMESPACE_TERMINATING))
     assert desk.refusal().reason == NAMESPACE_TERMINATING
+
+
+@pytest.mark.parametrize("error", [OutcomeUnknown("cut"), status_error(504, "Timeout")])
+async def test_an_unknown_outcome_is_no_refusal(error: Exception):
+    desk = Desk()
+    await desk.create("a", error)
+    assert desk.refusal() is None
 
 
 async def test_a_repetition_that_is_refused_is_remembered_as_well():

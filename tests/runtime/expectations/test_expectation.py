@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from controller.runtime.expectations.expectation import Expectation
 from controller.runtime.expectations.record import (
     FIRST_LIVE_READ,
@@ -50,6 +52,36 @@ def test_an_object_outside_the_selection_is_read_every_half_minute():
     book.show(child("a", 30))
     assert book.warnings() == (), "it is back"
     assert book.entries == 1
+
+
+@pytest.mark.parametrize(
+    ("found", "alive"),
+    [
+        (child("a", 10, terminating=True), False),
+        (child("a", 10), True),
+        (child("a", 10, uid="uid-next"), True),
+        (child("a", 10, uid="uid-next", terminating=True), False),
+    ],
+    ids=["terminating", "restored", "a namesake", "a terminating namesake"],
+)
+def test_a_live_read_says_what_became_of_a_deletion(found: Any, alive: bool):
+    book = Book()
+    book.show(child("a", 2))
+    book.unmake("a")
+    book.answer("a", found)
+    shown = book.get()
+    assert shown is found
+    assert (book.live() == ["a"]) is alive
+
+
+def test_an_older_answer_does_not_replace_a_newer_one():
+    book = Book()
+    book.make("a", 10)
+    book.expectations.confirm(OWNER, patch("a"), child("a", 12))
+    book.expectations.confirm(OWNER, patch("a"), child("a", 11))
+    shown = book.get()
+    assert shown is not None
+    assert shown.metadata.resource_version == "12"
 
 
 def test_unseen_answers_have_an_age_from_the_first_on():

@@ -7,9 +7,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from controller.kube.resources import CONFIG_MAPS
+from controller.kube.objects import ConfigMap
+from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.expectations.record import Owner
-from controller.runtime.plan import Create, Failure, Write
+from controller.runtime.plan import Create, Failure, MergePatch, Target, Write
+from informers import Store
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 
 STRANGER = Owner("uid-stranger", "default/g", "widgets")
@@ -49,6 +51,31 @@ def test_what_the_store_held_itself_is_no_sign_of_an_older_server(revision: int)
     book.expectations.precondition_failed(OWNER, patch("a"), None)
     expected = "configmaps default/a is at 40, the store was at 100 before"
     assert signs == ([] if revision == 50 else [expected] * 2)
+
+
+def namespaced(book: Book) -> Store[ConfigMap]:
+    """A cache of one namespace, of a resource that nobody else watches."""
+    store: Store[ConfigMap] = Store({})
+    store.replace([], "9")
+    book.expectations.overlay(PODS).add_cache("default", store, {})
+    return store
+
+
+def found_outside(book: Book) -> bool:
+    """Read a written pod live; whether its owner is told that the cache does not show it."""
+    write = MergePatch(Target(PODS, "default", "a", "children"), "uid-a", {})
+    book.expectations.name_conflict(OWNER, write)
+    (expectation,) = book.expectations.all()
+    book.expectations.record_live_read(expectation, child("a", 5, owner="uid-else"))
+    return bool(book.expectations.reader.record(OWNER.uid).consistency_warnings)
+
+
+def test_a_cache_of_one_namespace_that_has_passed_an_object_does_not_select_it():
+    book = Book()
+    namespaced(book)
+    assert found_outside(book)
+    (said,) = book.expectations.reader.record(OWNER.uid).consistency_warnings
+    assert said == "pods default/a exists but is not in the watched selection", "it is another's"
 
 
 def lose(book: Book, write: Write, *, told: bool = True) -> bool:
@@ -225,3 +252,24 @@ def test_what_one_owner_is_answered_leaves_the_unknown_write_of_another():
     assert (asked(book), asked(book, other)) == (([], ["a"]), ([], []))
     book.answer("a", child("a", 9))
     assert book.pending() == frozenset()
+
+
+def test_the_owner_is_woken_when_the_next_read_is_due():
+    book = Book()
+    book.make("a", 10)
+    book.time = 12.0
+    assert book.expectations.record(OWNER.uid).questions(book.time).wait == 18.0
+    book.time = 30.0
+    assert asked(book) == ([], ["a"])
+    book.show(child("a", 10))
+    assert (asked(book), book.expectations.record(OWNER.uid).questions(book.time).wait) == (
+        ([], []),
+        None,
+    )
+
+
+def test_nothing_is_expected_of_a_write_that_failed():
+    book = Book()
+    book.sent(create("a"))
+    book.expectations.mark_failed(OWNER, create("a"))
+    assert (book.entries, book.pending()) == (0, frozenset())

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from controller.kube.resources import CONFIG_MAPS, PODS
-from controller.runtime.plan import Create, LiveList, ReplicaMember
-from tests.runtime.kit import OWNER, Book, child, create, delete, target
+from controller.runtime.plan import Create, Failure, LiveList, ReplicaMember
+from tests.runtime.kit import OWNER, Book, child, create, delete, patch, target
+
+
+def refuse(book: Book) -> None:
+    """Lose the answer to a change that a live read has refuted once before."""
+    failure = Failure(patch("a"), "InternalError", "a webhook is down", unknown=True)
+    book.show(child("a", 9))
+    book.expectations.expect(OWNER, patch("a"))
+    book.expectations.mark_unknown(OWNER, patch("a"), failure)
+    book.answer("a", child("a", 9))
+    book.expectations.expect(OWNER, patch("a"))
+    book.expectations.mark_unknown(OWNER, patch("a"), failure)
 
 
 def test_a_create_that_the_store_shows_counts_as_a_member_of_its_replica():
@@ -15,6 +26,23 @@ def test_a_create_that_the_store_shows_counts_as_a_member_of_its_replica():
     book.show(child("a", 10))
     assert book.expectations.reader.record(OWNER.uid).replicas == {"r": 1}
     assert book.entries == 0
+
+
+def test_a_change_that_was_refuted_is_read_live_as_soon_as_its_object_is_gone():
+    book = Book()
+    refuse(book)
+    book.remove(child("a", 9, terminating=True), 10)
+    assert book.questions == ["a"]
+
+
+def test_a_deletion_whose_answer_was_lost_is_settled_once_the_store_shows_it():
+    book = Book()
+    book.show(child("a", 2))
+    book.expectations.expect(OWNER, delete("a"))
+    book.expectations.mark_unknown(OWNER, delete("a"))
+    assert book.pending()
+    book.show(child("a", 5, terminating=True))
+    assert (book.pending(), book.entries) == (frozenset(), 0)
 
 
 def test_what_a_live_read_found_terminating_is_gone_once_the_store_has_passed_it():

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.kube.resources import CONFIG_MAPS, PODS
+from controller.kube.objects import ObjectMeta
+from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
 from controller.runtime.expectations.overlay import NotCached
-from informers import Store
+from controller.runtime.kind import Unreadable
+from informers import Store, Undecodable
 from tests.runtime.kit import OWNER, Book, child, create, delete
 
 
@@ -33,6 +35,20 @@ def test_with_several_namespaces_each_is_read_from_its_own_cache_and_no_other():
     assert reads.get(PODS, "two/a") is None
     with pytest.raises(NotCached, match="in namespace three"):
         reads.get(PODS, "three/a")
+
+
+def test_what_a_cache_cannot_show_is_named_unless_it_shows_an_earlier_state():
+    book = Book()
+    keys = ("default/odd", "default/once-good", "else/odd")
+    quarantined = {key: Undecodable(key, "u1", "4", "phase: not a str") for key in keys}
+    store = Store({})
+    store.replace([child("once-good", 3)], "5")
+    book.expectations.overlay(SERVICES).add_cache("", store, {}, quarantined=quarantined)
+    reads = book.expectations.reader
+    meta = ObjectMeta(name="odd", namespace="default", uid="u1")
+    assert reads.unreadable(SERVICES, "default") == {"odd": Unreadable(meta, "phase: not a str")}
+    quarantined.clear()
+    assert reads.unreadable(SERVICES, "default") == {}
 
 
 @given(st.data())

@@ -99,3 +99,22 @@ def test_a_schema_is_verified_for_all_objects_but_those_that_were_edited_since(b
     assert not reads.is_verified(PODS, "default/a")
     assert reads.is_verified(PODS, "default/b")
     assert reads.is_verified(SERVICES, "default/a")
+
+
+def test_a_write_whose_outcome_stays_unknown_is_a_failure_after_a_moment(book: Book):
+    expectations = book.expectations
+    failure = Failure(create("a"), "InternalError", "webhook down", unknown=True)
+    book.time = 100.0
+    expectations.mark_unknown(OWNER, create("a"), failure)
+    expectations.mark_unknown(OWNER, create("cut-off"))
+    expectations.mark_unknown(STRANGER, create("theirs"), failure)
+    book.make("b", 10)
+    book.time = 104.9
+    assert expectations.record(OWNER.uid).overdue_failures(book.time) == ()
+    book.time = 105.0
+    (found,) = expectations.record(OWNER.uid).overdue_failures(book.time)
+    assert (found.overdue, found.message) == (True, "webhook down")
+    book.expectations.mark_unknown(OWNER, create("a"), failure)
+    assert len(expectations.record(OWNER.uid).overdue_failures(book.time)) == 1, (
+        "a repetition begins nothing anew"
+    )

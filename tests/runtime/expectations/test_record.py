@@ -9,12 +9,19 @@ import pytest
 
 from controller.runtime.expectations import record
 from controller.runtime.expectations.expectations import Expectations
-from controller.runtime.expectations.record import Owner, Record
+from controller.runtime.expectations.record import Newest, Owner, Record
 from controller.runtime.plan import ReplicaMember
 from tests.runtime.kit import NOW
 
 FIRST = Owner("uid-1", "default/f", "widgets")
 NAMESAKE = Owner("uid-2", "default/f", "widgets")
+
+
+def test_the_values_that_were_set_last_are_kept():
+    kept: Newest[str, int] = Newest(2)
+    for number, name in enumerate(["a", "b", "a", "c"]):
+        kept[name] = number
+    assert list(kept.items()) == [("a", 2), ("c", 3)]
 
 
 def test_what_others_can_make_many_of_is_bounded(monkeypatch: pytest.MonkeyPatch):

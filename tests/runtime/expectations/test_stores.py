@@ -15,11 +15,14 @@ from controller.apimachinery.ownership import (
     requested_owner,
 )
 from controller.kube.objects import KubeObject, ObjectMeta
-from controller.kube.resources import CONFIG_MAPS, PODS
+from controller.kube.resources import CONFIG_MAPS, PODS, Resource
 from controller.runtime.expectations.overlay import NotCached
 from controller.runtime.plan import Create, Delete, Target
+from controller.runtime.reconcile.failed_groups import WriteOutcome
+from controller.runtime.reconcile.writer import Writer
 from informers import Store, Undecodable
-from tests.runtime.kit import OWNER, Book, child, patch
+from tests.runtime.kit import OWNER, Book, child, patch, status_error
+from tests.runtime.recording import RecordingClient, RecordingExpectations
 
 
 def test_what_leaves_the_selection_while_it_is_written_is_kept():
@@ -39,6 +42,26 @@ def test_the_end_of_a_terminating_object_counts_whatever_was_returned_since():
     book.store.remove("default/a", "5")
     book.expectations.observe_delete(CONFIG_MAPS, child("a", 2, terminating=True))
     assert book.names() == []
+
+
+def test_a_deletion_is_answered_with_the_deleted_object():
+    book = Book()
+    book.show(child("a", 2))
+    book.unmake("a", answer=child("a", 5, terminating=True))
+    shown = book.get()
+    assert shown is not None
+    assert shown.metadata.resource_version == "5"
+    assert book.expectations.reader.revision(CONFIG_MAPS, OWNER.uid) == "5"
+
+
+def test_a_namesake_in_the_answer_to_a_deletion_is_not_shown():
+    book = Book()
+    book.show(child("a", 2))
+    book.unmake("a", answer=child("a", 5, uid="uid-other", terminating=True))
+    shown = book.get()
+    assert shown is not None
+    assert (shown.metadata.uid, shown.metadata.terminating) == ("uid-a", True)
+    assert book.expectations.reader.revision(CONFIG_MAPS, OWNER.uid) == "2"
 
 
 def test_what_no_cache_covers_is_not_expected_after_its_answer():
@@ -87,6 +110,14 @@ def test_nothing_is_expected_of_a_resource_that_the_server_has_no_more():
     book.expectations.overlay(PODS).remove_caches()
 
 
+MACHINES = Resource("test.dev", "v1", "machines", "Machine", KubeObject, namespaced=False)
+CREATE = Create(
+    Target(MACHINES, "", "a", "machines"),
+    {"metadata": {"name": "a", "labels": {OWNER_UID: OWNER.uid}}},
+)
+EXISTS = status_error(409, "AlreadyExists")
+
+
 def machine(owner: str = OWNER.uid, revision: int = 7, namespace: str = "") -> KubeObject:
     labels = {OWNER_UID: owner} if owner else None
     version = str(revision)
@@ -111,3 +142,25 @@ def test_the_owner_that_a_body_asks_for():
     assert requested_owner(label, "default") == ""
     assert requested_owner({**label, **reference}, "") == "y"
     assert requested_owner({"labels": None, "ownerReferences": None}, "") == ""
+
+
+@pytest.mark.parametrize(
+    ("owner", "outcome"),
+    [(OWNER.uid, WriteOutcome.DONE), ("x", WriteOutcome.NAME_CONFLICT)],
+)
+async def test_a_name_that_exists_is_ours_if_its_label_says_so(owner: str, outcome: WriteOutcome):
+    client: Any = RecordingClient(EXISTS, machine(owner))
+    expectations: Any = RecordingExpectations()
+    result = await Writer(client, expectations).perform(OWNER, CREATE)
+    assert result.outcome is outcome
+
+
+async def test_admission_that_takes_the_label_away_blocks_the_scope():
+    client: Any = RecordingClient(machine(""))
+    expectations: Any = RecordingExpectations()
+    await Writer(client, expectations).perform(OWNER, CREATE)
+    sentence = (
+        f"admission changed label {OWNER_UID} of machines.test.dev a; exempt the operator's "
+        "objects from that webhook, then delete the object"
+    )
+    assert expectations.told[-1] == ("admission_mismatch", CREATE, sentence, True)

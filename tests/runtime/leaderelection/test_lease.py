@@ -22,7 +22,7 @@ from controller.runtime.election import (
     ThreadedElection,
     while_leading,
 )
-from controller.runtime.elector import ElectionTiming, Lease, LeaseLock, election_client
+from controller.runtime.elector import ElectionTiming, Lease, LeaseLock, election_client, new_lease
 from controller.runtime.metrics import ElectionMetrics
 from controller.runtime.plan import Event
 from controller.runtime.reconcile.failed_groups import WriteOutcome
@@ -33,12 +33,54 @@ from controller.testing.faults import DelayedRequest, FaultyTransport, Rule
 from tests.runtime.fences import SwitchableFence
 from tests.runtime.kit import OWNER, Book, ScriptedClient, create
 
+EARLIER = "2025-12-31T23:00:00.000000Z"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TIME = "2026-01-01T00:00:00.000000Z"
 SLOW_PATH = "Renewals that had to read the lease first, because another client had written it"
+HELD = {
+    "holderIdentity": "a",
+    "leaseDurationSeconds": 15,
+    "acquireTime": EARLIER,
+    "renewTime": EARLIER,
+    "leaseTransitions": 4,
+}
 
 
 def lease(**record: Any) -> Lease:
     return Lease({"metadata": {"name": "lease"}, "spec": record})
+
+
+def test_a_new_lease_has_changed_hands_never():
+    assert new_lease("default", "lease", "a", 15, NOW) == {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"namespace": "default", "name": "lease"},
+        "spec": {**HELD, "acquireTime": TIME, "renewTime": TIME, "leaseTransitions": 0},
+    }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"lease_seconds": 0}, "lease_seconds must be at least 1"),
+        ({"renew_seconds": 0.9}, "renew_seconds must be at least 1"),
+        ({"retry_seconds": 0}, "retry_seconds must be more than 0"),
+        ({"lease_seconds": 10}, "lease_seconds must be more than renew_seconds"),
+        (
+            {"renew_seconds": 6.0, "retry_seconds": 5.0},
+            "renew_seconds must be more than 1.2 times retry_seconds",
+        ),
+    ],
+)
+def test_a_wrong_duration_is_explained(wrong: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        ElectionTiming(**wrong)
+
+
+def test_the_shortest_durations_are_allowed():
+    assert ElectionTiming(lease_seconds=2, renew_seconds=1.0, retry_seconds=0.5)
+    with pytest.raises(ValueError, match=r"^lease_seconds must be more than renew_seconds$"):
+        ElectionTiming(lease_seconds=1, renew_seconds=1.0, retry_seconds=0.5)
 
 
 def test_the_metrics_have_upstreams_names():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -100,6 +100,32 @@ async def test_what_ends_the_thread_before_it_leads_is_raised():
     await made.lost()
     await made.release()
     await made.aclose()
+
+
+async def test_what_ends_the_candidate_before_it_leads_is_raised():
+    lock = SharedLock()
+    lock.failure = RuntimeError("a fault of ours")
+    made = candidacy(lock)
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        await made.acquire()
+    await made.aclose()
+
+
+@pytest.mark.parametrize("end", [ThreadedElection.release, ThreadedElection.aclose])
+async def test_a_thread_that_ended_a_moment_ago_can_be_stopped(
+    end: Callable[[ThreadedElection], Awaitable[None]],
+):
+    lock = SharedLock()
+    lock.failure = RuntimeError("a fault of ours")
+    made = candidacy(lock)
+    others = set(threading.enumerate())
+    acquiring = asyncio.create_task(made.acquire())
+    await asyncio.sleep(0)
+    for thread in set(threading.enumerate()) - others:
+        thread.join()  # what it says at its end waits for this event loop
+    await end(made)
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        await acquiring
 
 
 async def test_a_standby_can_be_stopped_and_takes_over_when_the_leader_goes():

@@ -286,6 +286,13 @@ class Counted(ObjectCollector[Any]):
         return [family]
 
 
+def test_metrics_of_objects_are_known_by_name_before_the_first_scrape():
+    collector = Counted(lambda: [{"name": "a", "count": 1}])
+    (described,), (collected,) = collector.describe(), collector.collect()
+    assert (described.name, described.samples) == ("counted", [])
+    assert [each.value for each in collected.samples] == [1]
+
+
 @pytest.mark.parametrize(
     "odd",
     [

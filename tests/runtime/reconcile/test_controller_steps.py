@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.errors import Terminal
 from controller.runtime.expectations.record import Owner
 from controller.runtime.kind import Owned
 from controller.runtime.logs import ReconcileLog
@@ -231,6 +232,14 @@ async def test_the_line_of_a_reconcile_has_these_fields():
     assert bench.value("manta_plan_seconds_sum") == pytest.approx(0.030008)
 
 
+async def test_times_are_logged_to_a_hundredth_of_a_millisecond():
+    bench = Bench(observing=0.000014, planning=0.000024, executing=0.000034)
+    line = await bench.reconcile()
+    assert [line[name] for name in ("observe_ms", "plan_ms", "execute_ms")] == [0.01, 0.02, 0.03]
+    bench.outcomes = [PlanOutcome(Result.DONE, 0.12345)]
+    assert (await bench.reconcile())["requeue_after"] == 0.123
+
+
 @pytest.mark.parametrize(
     ("outcome", "changes", "result"),
     [
@@ -304,6 +313,33 @@ async def test_the_first_failure_of_a_plan_is_logged():
     assert line["error"] == "Invalid: too wide"
 
 
+async def test_the_external_source_gets_subscriptions_commands_and_the_end():
+    external = Notes()
+    bench = Bench(external=external)
+    assert external.calls == [("start", bench.controller.enqueue)]
+    await bench.reconcile()
+    bench.executions[0].submit()
+    bench.primary = None
+    await bench.reconcile()
+    assert external.calls[1:] == [
+        ("sync", KEY, bench.plan.subscriptions),
+        ("submit", KEY, bench.plan.commands),
+        ("sync", KEY, ()),
+    ]
+
+
+async def test_everything_about_an_object_that_is_gone_is_forgotten():
+    bench = Bench()
+    await bench.reconcile()
+    bench.primary = None
+    bench.queue.calls.clear()
+    line = await bench.reconcile()
+    assert (line["result"], line["log_level"]) == ("gone", "debug")
+    assert bench.owner_calls[1:] == [("remove_owner", "widgets", KEY)]
+    assert bench.queue.changes == [("forget", KEY)]
+    assert bench.results == {"success": 2}
+
+
 async def test_an_object_that_is_gone_is_remembered_until_its_cache_shows_that():
     """Else it would be back at once, with nothing known of what was made for it."""
     bench = Bench()
@@ -322,6 +358,28 @@ def test_the_line_of_a_cluster_scoped_object_has_no_namespace():
     with capture_logs() as logs:
         ReconcileLog("f", "id", 0).write("widgets", "Widget")
     assert (logs[0]["namespace"], logs[0]["name"]) == ("", "f")
+
+
+async def test_fields_that_the_server_has_not_kept_are_asked_for_again_with_another_definition():
+    bench = Bench()
+    await bench.reconcile()
+    bench.controller.reconsider([KEY, "default/a"])
+    assert bench.forgotten == ["uid-f"]
+
+
+async def test_an_object_that_was_made_anew_is_another_one():
+    bench = Bench()
+    await bench.reconcile()
+    bench.primary = Widget(metadata=msgspec.structs.replace(META, uid="another"))
+    await bench.reconcile()
+    await bench.reconcile()
+    another = replace(OWNER, uid="another")
+    assert bench.owner_calls == [
+        ("add_owner", OWNER),
+        ("remove_owner", "widgets", KEY),
+        ("add_owner", another),
+        ("add_owner", another),
+    ]
 
 
 def ready(reason: str, message: str) -> dict[str, Any]:
@@ -351,6 +409,11 @@ def report(bench: Bench) -> PlanExecution:
     return execution
 
 
+def error_event(reason: str, note: str) -> tuple[Any, ...]:
+    event = Event("Warning", reason, "Reconcile", note, quotes=True)
+    return ("record", WIDGETS, META, event, {"reporter": "widgets"})
+
+
 async def test_an_exception_is_said_under_the_reason_of_another_api_if_that_has_its_own():
     outcomes = [KeyError("a"), PlanOutcome(Result.DONE, writes={"status": 1})]
     bench = Bench(outcomes, unready_reason="Initializing")
@@ -359,6 +422,21 @@ async def test_an_exception_is_said_under_the_reason_of_another_api_if_that_has_
     message = "ReconcileError: KeyError: 'a'"
     status = StatusPatch({"conditions": [ready("Initializing", message)]})
     assert report(bench).plan.status == status
+
+
+async def test_a_terminal_error_is_said_at_once_and_not_retried():
+    bench = Bench(plan=Terminal("odd shape", reason="Odd"), planning=0.01)
+    line = await bench.reconcile()
+    assert (line["result"], line["log_level"]) == ("terminal", "warning")
+    assert line["plan_ms"] == 10.0, "also of a plan that was not made"
+    assert bench.queue.changes == [("hold", KEY, pytest.approx(0.1))]
+    assert bench.value("controller_runtime_terminal_reconcile_errors_total") == 1
+    assert bench.value("controller_runtime_reconcile_panics_total") == 0
+    assert bench.logs == []
+    assert bench.recorder.calls == [error_event("Odd", "Terminal: odd shape")]
+    assert bench.executions[-1].plan.status == StatusPatch(
+        {"conditions": [{**ready("Odd", "Terminal: odd shape")}]}
+    )
 
 
 async def test_children_that_a_finalizer_holds_are_told_also_with_an_error():
@@ -385,6 +463,40 @@ async def test_an_error_that_cannot_be_reported_is_logged():
     ]
 
 
+async def test_an_error_that_cannot_even_be_told_is_logged(monkeypatch: pytest.MonkeyPatch):
+    bench, second = Bench([KeyError("a")]), RecursionError("odd")
+
+    def fail(*_arguments: Any, **_options: Any) -> None:
+        raise second
+
+    monkeypatch.setattr(bench.recorder, "record", fail, raising=False)
+    await bench.reconcile()
+    assert bench.logs[1:] == [
+        {
+            "event": "error_report.failed",
+            "log_level": "error",
+            "name": KEY,
+            "exc_info": second,
+        }
+    ]
+
+
+async def test_an_execution_that_takes_too_long_is_cut_off_and_counted():
+    bench = Bench(timeout=5.0, executing=60.0)
+    line = await bench.reconcile()
+    assert line["error"] == "TimeoutError: "
+    assert bench.value("controller_runtime_reconcile_timeouts_total") == 1
+    assert bench.value("controller_runtime_reconcile_panics_total") == 0
+    assert bench.logs == [], "a time-out is nobody's bug"
+    assert bench.queue.changes == [HELD, ("add_rate_limited", KEY)]
+
+
+@pytest.mark.parametrize("bench", [Bench(executing=6000.0), Bench([TimeoutError()], timeout=5.0)])
+async def test_no_other_reconcile_counts_as_cut_off(bench: Bench):
+    await bench.reconcile()
+    assert bench.value("controller_runtime_reconcile_timeouts_total") == 0
+
+
 @pytest.mark.parametrize(("requeues", "said"), [(0, False), (1, True)])
 async def test_a_read_that_keeps_failing_is_said_in_a_condition(requeues: int, *, said: bool):
     failed = PlanOutcome(Result.FAILED, error="cannot read ConfigMap a")
@@ -402,6 +514,18 @@ def of_generation(number: int, **metadata: Any) -> Widget:
     return msgspec.structs.replace(
         WIDGET, metadata=msgspec.structs.replace(META, generation=number, **metadata)
     )
+
+
+async def test_another_object_of_the_name_is_no_edit():
+    bench = Bench()
+    for primary in (of_generation(3), of_generation(1, uid="another")):
+        bench.primary = primary
+        await bench.reconcile()
+    bench.primary = None
+    await bench.reconcile()
+    bench.primary = of_generation(2)
+    await bench.reconcile()
+    assert bench.edits == []
 
 
 @pytest.mark.parametrize(("observed", "edits"), [(2, []), (1, [(WIDGETS, KEY, 0)])])

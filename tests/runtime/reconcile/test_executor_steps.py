@@ -36,11 +36,11 @@ from controller.runtime.reconcile.execution import (
     PlanOutcome,
     Result,
 )
-from controller.runtime.reconcile.executor import Executor
+from controller.runtime.reconcile.executor import FAILED_UPDATE, Executor
 from controller.runtime.reconcile.failed_groups import FailedGroups, WriteOutcome, WriteResult
 from controller.runtime.reconcile.repairs import CONTESTED_FIELDS, FORGOTTEN_AFTER
 from controller.runtime.reconcile.status import MESSAGE_INTERVAL, HeldChild
-from tests.runtime.kit import NOW, OWNER, child, create, delete, patch, status_error
+from tests.runtime.kit import NOW, OWNER, child, create, delete, patch, status_error, target
 from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
 
 META = ObjectMeta(name="f", namespace="default", uid=OWNER.uid, resource_version="5", generation=7)
@@ -224,6 +224,15 @@ async def test_who_keeps_deleting_an_object_is_reported_also_while_it_is_created
     assert [each.reason for (each,) in bench.told] == ["DeletedAgain"] * 3
 
 
+async def test_the_event_that_names_who_keeps_deleting_an_object_is_about_its_creation():
+    bench = Bench()
+    for at in (0.0, 1.0, 2.0, 4.0):
+        bench.now = at
+        await bench.execute(Plan(stages=((create(),),)))
+    (event,) = bench.emitted
+    assert (event.reason, event.action) == ("FieldContested", "Create")
+
+
 FIRST, SECOND = patch("first"), patch("second")
 
 
@@ -265,6 +274,30 @@ async def test_one_read_and_one_event_tell_of_all_fields_that_others_change_back
         await bench.execute(plan)
     assert bench.asked == ["a", "b"]
     assert [event.note.count("keeps changing data.") for event in bench.emitted] == [3]
+
+
+async def test_what_the_garbage_collector_deletes_for_its_owner_is_named_before_it_is_made_again():
+    bench = Bench(disowned=frozenset("a"))
+    plan = Plan(stages=((create("a"),),), status=StatusPatch({"conditions": []}))
+    await bench.execute(plan)
+    assert bench.names == ["a"]
+    bench.now = 1.0
+    outcome = await bench.execute(plan)
+    assert "a" not in bench.names
+    (told,) = bench.told[-1]
+    assert "changes the owner reference of ConfigMap a, so that the garbage" in told.message
+    assert outcome.requeue_after == 59.0
+
+
+async def test_no_object_has_its_turn_before_it_is_seen_that_the_repair_of_the_last_is_undone():
+    bench = Bench()
+    plan = Plan(stages=((patch("a", colour="red"), patch("b", colour="red")),))
+    sent: dict[float, list[str]] = {}
+    for at in (0.0, 1.0, 3.0, 8.0, 19.0, 24.0, 46.0):
+        bench.now = at
+        await bench.execute(plan)
+        sent[at] = bench.names
+    assert [sent[at] for at in (8.0, 19.0, 24.0, 46.0)] == [["a"], ["b"], [], ["a"]]
 
 
 async def test_a_plan_that_writes_nothing_has_a_held_child_told_once_and_never_written():
@@ -349,8 +382,34 @@ async def test_writes_without_an_answer_are_named_once_while_they_are_in_flight(
     assert last.patch["status"] == STATUS.wanted
 
 
+async def test_the_object_itself_without_an_answer_is_named_by_an_event():
+    bench = Bench(silent=frozenset("f"), after=STATUS)
+    await bench.execute(Plan(commit=COMMIT, status=STATUS))
+    notes = [event.note for event in bench.emitted if event.reason == FAILED_UPDATE]
+    assert [note.partition(" of ")[0] for note in notes] == [
+        "cannot write the metadata",
+        "cannot write the status",
+    ]
+    assert bench.told == []
+
+
+@pytest.mark.parametrize("other", [target("f"), replace(WIDGET, name="g")])
+async def test_an_object_that_shares_a_name_or_a_kind_with_it_is_named_in_the_status(other: Target):
+    write = MergePatch(other, "uid-other", {"data": {}})
+    bench = Bench(silent=frozenset("fg"), after=STATUS)
+    await bench.execute(Plan(stages=((write,),)))
+    assert bench.told[0] == (unanswered(write),)
+
+
 def reports_of_silence() -> list[str]:
     return [task.get_name() for task in asyncio.all_tasks() if task.get_name() == "silence"]
+
+
+async def test_the_report_of_a_silence_ends_before_the_execution():
+    bench = Bench(silent=frozenset("af"), after=refused_for("no answer"))
+    outcome = await bench.execute(Plan(stages=((patch("a"),),)))
+    assert reports_of_silence() == []
+    assert outcome.writes == {"patch": 1, "status": 1}
 
 
 async def test_the_report_of_a_silence_is_cut_off_with_the_execution():
@@ -406,6 +465,17 @@ async def test_what_is_refused_as_a_repetition_is_read_and_then_planned_anew():
     outcome = await bench.execute(NOTHING)
     assert (bench.names, bench.read) == (["a"], ["a"])
     assert (outcome.result, outcome.retry_after) == (Result.MORE, 0.0)
+
+
+async def test_reads_that_fail_cost_one_request_an_attempt():
+    references = tuple(ObjectReference(CONFIG_MAPS, f"default/{name}") for name in "abc")
+    bench = Bench(left=Questions(reads=references), unreadable={"a": REFUSED})
+    for number in range(1, 5):
+        outcome = await bench.execute(NOTHING)
+        await bench.execute_at_once(NOTHING)
+        assert bench.read == ["a"] * number
+        assert (outcome.result, outcome.ask_after) == (Result.WAIT, None)
+    assert 8 <= bench.wait < 10
 
 
 async def test_the_first_name_of_a_failure_does_not_wait_for_the_interval_of_messages():

@@ -66,6 +66,12 @@ def test_a_request_that_cannot_be_answered_is_refused(request_body: dict[str, An
         asked(**request_body)
 
 
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[]", b"7"])
+def test_a_body_that_is_no_request_is_refused(body: bytes):
+    with pytest.raises(RefusedRequest):
+        StandIn("phi").completion(body, 1)
+
+
 def test_only_the_model_server_is_stood_in_for(capsys: pytest.CaptureFixture[str]):
     assert main(["/workspace/tfs/inference_api.py"]) == 2
     assert main([]) == 2

@@ -13,7 +13,7 @@ import yaml
 
 from controller.command.cli.printed import example_files
 from controller.command.development.demos.rolling import VERSION, RollingDemo
-from controller.command.development.demos.rolling_work import Drain, Work, last_task
+from controller.command.development.demos.rolling_work import Drain, Work, last_task, late_work
 from controller.command.development.demos.stage import summary
 from controller.kube.errors import ConfigurationError
 from controller.kube.objects import Pod
@@ -74,6 +74,20 @@ def test_the_right_sums_are_those_of_all_that_was_begun():
 )
 def test_anything_else_is_wrong(lines: tuple[str, ...], wrong: str):
     assert work(*lines).wrong_result() == [wrong]
+
+
+def test_a_task_after_the_deadline_of_its_worker_is_late():
+    done = work(
+        ran("task", 0, 28.9),
+        ran("task", 1, 29.5),
+        ran("task", 2, 60, address="10.88.0.6"),
+        ran("call", 0, 35),
+        ran("call", 1, 40),
+    )
+    assert late_work(done.records, [DRAIN], call_grace=10) == [
+        "task 1 ran on worker 0.5 s after its drain deadline",
+        "call 1 ran on worker 11.0 s after its drain deadline",
+    ]
 
 
 def test_the_last_task_of_a_worker_says_when_ray_gave_it_no_more():

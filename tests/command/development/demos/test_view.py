@@ -314,6 +314,14 @@ def test_each_change_is_noted_once():
     assert shares.wrong(50, 25) == []
 
 
+def test_a_cluster_that_the_status_no_longer_names_has_nothing():
+    shares = seen({"old": (50, 50), "new": (50, 50)}, {"new": (50, 50)}, {})
+    latest = shares.latest("old")
+    assert latest is not None
+    assert (latest.capacity, latest.weight) == (0, 0)
+    assert shares.weight("new") == 50
+
+
 @pytest.mark.parametrize(
     ("step", "wrong"),
     [

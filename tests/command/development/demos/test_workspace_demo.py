@@ -79,6 +79,15 @@ def test_two_claims_one_after_the_other_and_a_server_on_gpus_are_right():
     assert writes.referee.wrong() == []
 
 
+@pytest.mark.parametrize("names", ["a", "abc"])
+def test_another_number_of_claims_is_wrong(names: str):
+    writes = Writes()
+    writes.claims(*names)
+    assert writes.referee.wrong() == [
+        f"{len(names)} claims were created, 1 at a time, instead of 2, one after the other"
+    ]
+
+
 def test_two_claims_at_a_time_are_wrong():
     writes = Writes()
     writes.write("nodeclaims.karpenter.sh", "a")

@@ -85,6 +85,16 @@ def test_without_a_ready_pod_the_time_cannot_be_known():
     assert lines(found)[-1] == "how long that takes cannot be known: no ready pod of a to measure"
 
 
+def test_steps_that_differ_in_names_only_are_one_line():
+    present = [pod(f"a-{n}", "a", ready="2026-08-20T10:00:20Z") for n in range(40)]
+    recorder = RollingRecorder(CLUSTER, RollingUpdate(), present)
+    for each in present:
+        replaced(recorder, each)
+    assert lines(recorder.rolling())[1] == (
+        "1. to 40., each: group a: drain and delete 1 Pod, create 1 Pod"
+    )
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [

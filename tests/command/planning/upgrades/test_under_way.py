@@ -32,6 +32,10 @@ def test_a_cluster_that_the_status_no_longer_names_goes_with_its_pods():
     assert replaced("a") == {"b", "c", "b-head", "c-head"}
 
 
+def test_the_active_cluster_goes_when_another_one_is_to_replace_it():
+    assert replaced("a", "b") == {"a", "c", "a-head", "c-head"}
+
+
 def test_in_a_rollback_the_pending_cluster_goes():
     assert replaced("a", "b", conditions=ROLLBACK) == {"b", "c", "b-head", "c-head"}
 

@@ -32,6 +32,17 @@ def owned(answer) -> dict[str, dict]:
     }
 
 
+async def test_an_apply_creates_and_notes_who_owns_what(apply):
+    answer = await apply(config({"x": "1"}, labels={"l": "1"}))
+    assert answer.status == 201
+    (entry,) = answer.body["metadata"]["managedFields"]
+    assert (entry["manager"], entry["operation"]) == ("one", "Apply")
+    assert entry["fieldsV1"] == {
+        "f:metadata": {"f:labels": {"f:l": {}}},
+        "f:data": {"f:x": {}},
+    }
+
+
 async def test_applying_the_same_again_changes_nothing(apply):
     first = await apply(config({"x": "1"}))
     again = await apply(config({"x": "1"}))

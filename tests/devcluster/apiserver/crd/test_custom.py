@@ -340,6 +340,24 @@ async def test_true_is_not_one_to_a_json_patch(things):
         assert answer.status == status
 
 
+async def test_deleting_answers_with_a_status_or_the_marked_object(things):
+    created = await things.create()
+    deleted = await things.api.delete(things.path("a"))
+    assert deleted.body["details"] == {
+        "name": "a",
+        "group": things.group,
+        "kind": "things",
+        "uid": created.body["metadata"]["uid"],
+    }
+    body = things.body("b")
+    body["metadata"]["finalizers"] = ["x.y/z"]
+    await things.api.create(things.path(), body)
+    marked = await things.api.delete(things.path("b"))
+    assert marked.body["kind"] == "Thing"
+    assert marked.body["metadata"]["generation"] == 2
+    await things.api.patch(things.path("b"), {"metadata": {"finalizers": None}})
+
+
 async def test_lists_repeat_the_kind_and_watches_work(things):
     created = await things.create()
     listed = (await things.api.get(things.path())).body

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from controller.devcluster.apiserver.kinds.services import Allocations
 from tests.devcluster.apiserver.support import STRATEGIC, config_map, pod
 
 CONTAINER = {"name": "main", "image": "busybox"}
@@ -337,6 +338,22 @@ async def test_a_terminating_pod_is_not_bound(api):
     assert answer.status == 409
     assert "pod a is being deleted, cannot be assigned to a host" in answer.message
     await api.patch(api.path("pods", "a"), {"metadata": {"finalizers": None}})
+
+
+async def test_a_taken_address_is_not_given_again(embedded):
+    class Repeating:
+        def __init__(self):
+            self.numbers = [10, 10, 11]
+
+        def randrange(self, start, stop):
+            return self.numbers.pop(0)
+
+    allocations = Allocations(embedded.server.store, Repeating())
+    first = allocations.address()
+    await embedded.create(
+        embedded.path("services"), service("a", clusterIP=first, ports=[{"port": 80}])
+    )
+    assert allocations.address() != first
 
 
 async def test_the_data_of_a_controller_revision_never_change_and_its_number_may(api):

@@ -98,6 +98,13 @@ async def test_a_patch_changes_the_number_and_nothing_else(api, things, content_
     assert after["spec"] == before["spec"] | {"size": 5}
 
 
+async def test_a_dry_run_changes_nothing(api, things):
+    patch = {"spec": {"replicas": 5}}
+    answer = await api.patch(f"{things}/scale", patch, dryRun="All")
+    assert answer.body["spec"] == {"replicas": 5}
+    assert (await api.get(things)).body["spec"]["size"] == 2
+
+
 async def test_an_update_may_demand_a_revision_and_a_uid(api, things):
     thing = (await api.get(things)).body
     own = {key: thing["metadata"][key] for key in ("uid", "resourceVersion")}

@@ -192,6 +192,14 @@ async def test_an_eviction_heeds_its_delete_options(api, options, query, status)
     assert (await api.get(api.path("pods", "a"))).status == 200
 
 
+async def test_an_evicted_pod_is_deleted(api):
+    await api.create(api.path("pods"), pod("a"))
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
+    answer = await api.create(f"{api.path('pods', 'a')}/eviction", eviction)
+    assert (answer.status, answer.body["status"]) == (201, "Success")
+    assert (await api.get(api.path("pods", "a"))).status == 404
+
+
 @pytest.mark.parametrize(
     ("budgets", "ready", "status"),
     [

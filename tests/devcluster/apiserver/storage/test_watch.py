@@ -39,6 +39,16 @@ async def test_a_watch_replays_everything_since_its_revision(api):
     assert events[0]["object"]["kind"] == "ConfigMap"
 
 
+async def test_a_deletion_has_a_revision_of_its_own(api):
+    created = await api.create(api.path("configmaps"), config_map("a"))
+    await api.delete(api.path("configmaps", "a"))
+    (event,) = await api.watch(
+        api.path("configmaps"), 1, resourceVersion=created.revision, fieldSelector="metadata.name=a"
+    )
+    assert event["type"] == "DELETED"
+    assert int(event["object"]["metadata"]["resourceVersion"]) > int(created.revision)
+
+
 async def test_a_watch_without_revision_begins_with_what_exists(api):
     await api.create(api.path("pods"), pod("a"))
     for revision in ("", "0"):

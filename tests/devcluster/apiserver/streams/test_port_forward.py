@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from controller.devcluster.apiserver.sessions import PortForward
-from controller.devcluster.apiserver.spdy import SYN_REPLY
+from controller.devcluster.apiserver.spdy import SYN_REPLY, Frame
 from tests.devcluster.spdy_client import Client
 
 pytestmark = pytest.mark.real_time
@@ -55,6 +55,16 @@ async def test_a_port_where_nobody_listens_is_named():
         client.open(3, "data", 1)
         await client.until_ended(1, 3)
         assert client.data[1].startswith(b"cannot reach port 1 of the pod")
+
+
+async def test_a_stream_that_is_reset_ends():
+    async with forwarding() as (client, port):
+        client.open_pair(1, 3, port)
+        client.write(3, b"text")
+        client.put(Frame.reset(3, 5))
+        await client.until_ended(1)
+        assert 3 not in client.data
+        assert 3 not in client.ended
 
 
 async def test_what_a_pod_does_not_want_does_not_delay_it():

@@ -164,6 +164,15 @@ async def test_what_nobody_reads_waits_within_bounds_until_it_is_read():
     await serving
 
 
+async def test_data_after_the_end_is_dropped():
+    client = Client()
+    client.open(1, "data")
+    client.write(1, b"text", last=True)
+    client.write(1, b"more")
+    (stream,) = await served(client)
+    assert (await stream.receive(), await stream.receive()) == (b"text", b"")
+
+
 async def test_a_stream_that_is_opened_as_ended_has_no_data():
     client = Client()
     opening = client.opening(1, streamType="error")

@@ -243,6 +243,14 @@ async def test_a_deleted_claim_goes_when_the_last_pod_that_uses_it_has_gone(worl
         assert await world.is_gone(CLAIMS, "c", "default")
 
 
+async def test_a_claim_that_nobody_deleted_keeps_its_finalizer(world: World) -> None:
+    async with world.nodes():
+        await create_claim(world)
+        await asyncio.sleep(5)
+        claim = await world.user.get_raw(CLAIMS, "default", "c")
+        assert claim["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
+
+
 async def create_namespace(world: World, name: str) -> None:
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     await world.user.create(NAMESPACES, "", body)
@@ -270,6 +278,19 @@ async def test_a_deleted_namespace_is_emptied_then_goes(world: World) -> None:
         assert await world.is_gone(NAMESPACES, "team")
         assert await world.is_gone(PODS, "p", "team")
         assert not await world.is_gone(PODS, "elsewhere")
+
+
+async def test_an_object_with_a_finalizer_holds_its_namespace(world: World) -> None:
+    async with world.nodes("namespaces"):
+        await create_namespace(world, "team")
+        await create(world, CONFIG_MAPS, "c", metadata={"finalizers": ["example.com/hold"]})
+        await world.user.delete(NAMESPACES, "", "team")
+        await asyncio.sleep(30)
+        assert not await world.is_gone(NAMESPACES, "team")
+        patch = {"metadata": {"finalizers": None}}
+        await world.user.merge_patch(CONFIG_MAPS, "team", "c", patch)
+        await asyncio.sleep(2)
+        assert await world.is_gone(NAMESPACES, "team")
 
 
 async def test_a_new_namespace_of_an_old_name_keeps_its_contents(world: World) -> None:

@@ -80,6 +80,12 @@ async def test_each_component_runs_alone_and_leaves_no_task_behind(
     assert asyncio.all_tasks() == before
 
 
+async def test_an_exception_of_the_body_comes_out_as_it_is(world: World) -> None:
+    with pytest.raises(LookupError, match="mine"):
+        async with world.nodes():
+            raise LookupError("mine")
+
+
 async def test_what_keeps_a_component_from_starting_is_raised(world: World) -> None:
     rule = Rule(ErrorResponse(403, "Forbidden", "no nodes for you"), "nodes", frozenset({"create"}))
     with pytest.raises(Forbidden, match="no nodes for you"):

@@ -68,6 +68,17 @@ def test_conditions_of_an_endpoint(
     assert only.endpoints[0]["targetRef"]["uid"] == "u-p"
 
 
+def test_named_target_ports_are_those_of_each_pod() -> None:
+    named = service({"name": "web", "port": 80, "targetPort": "http"}, {"name": "x", "port": 7})
+    slices = slices_of(named, [pod("a", port=1), pod("b", port=2), pod("c", port=1)])
+    ports = [{port["name"]: port["port"] for port in found.ports} for found in slices]
+    names = [[e["targetRef"]["name"] for e in found.endpoints] for found in slices]
+    assert sorted(zip(names, ports, strict=True)) == [
+        (["a", "c"], {"web": 1, "x": 7}),
+        (["b"], {"web": 2, "x": 7}),
+    ]
+
+
 def test_a_named_port_that_a_pod_does_not_have_is_left_out() -> None:
     (only,) = slices_of(service({"name": "web", "port": 80, "targetPort": "grpc"}), [pod("a")])
     assert only.ports == []

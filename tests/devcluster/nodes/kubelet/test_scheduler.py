@@ -169,6 +169,19 @@ async def test_room_that_becomes_free_is_given_to_who_waits(world: World):
         assert await outcome(world, waiting) == "cpu"
 
 
+async def test_room_of_a_pod_that_goes_at_once_is_given_to_who_waits(world: World):
+    """A pod that is deleted with force never reports that it has ended."""
+    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
+        await world.create_pod("a", **asks(cpu="3"))
+        await asyncio.sleep(5)
+        await world.create_pod("b", **asks(cpu="3"))
+        await asyncio.sleep(5)
+        assert "Insufficient cpu" in await outcome(world, "b")
+        await world.user.delete(PODS, "default", "a", grace_seconds=0)
+        await asyncio.sleep(5)
+        assert await outcome(world, "b") == "cpu"
+
+
 async def test_a_pod_keeps_others_away_that_do_not_mind(world: World):
     async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
         await world.create_pod("alone", **beside("podAntiAffinity"))
@@ -213,6 +226,31 @@ async def test_a_cordoned_node_gets_no_pods_until_it_is_uncordoned(world: World)
         await world.user.merge_patch(NODES, "", "cpu", {"spec": {"unschedulable": None}})
         await asyncio.sleep(5)
         assert await outcome(world, "p") == "cpu"
+
+
+async def test_a_lost_node_gets_no_pods_until_it_is_back(world: World):
+    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
+        await world.lose_node("cpu")
+        await asyncio.sleep(5)
+        await world.create_pod("p")
+        await asyncio.sleep(5)
+        taint = "1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }"
+        assert taint in await outcome(world, "p")
+        await world.restore_node("cpu")
+        await asyncio.sleep(5)
+        assert await outcome(world, "p") == "cpu"
+
+
+@pytest.mark.parametrize("ends", ["succeed", "fail"])
+async def test_a_pod_that_has_ended_takes_no_room(world: World, ends: str):
+    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
+        await world.create_pod("a", restartPolicy="Never", **asks(cpu="3"))
+        await world.create_pod("b", **asks(cpu="3"))
+        await asyncio.sleep(5)
+        assert await outcome(world, "a") == "cpu"
+        await world.instruct("a", ends)
+        await asyncio.sleep(5)
+        assert await outcome(world, "b") == "cpu"
 
 
 async def test_a_claim_and_a_node_that_come_later_are_noticed(world: World):
@@ -275,6 +313,9 @@ def rule(key: str, operator: str, *values: str) -> dict[str, Any]:
     return {"key": key, "operator": operator, **({"values": list(values)} if values else {})}
 
 
+OF_PHI = affinity([rule("workspace", "In", "phi")])
+
+
 @pytest.mark.parametrize(
     ("spec", "labels", "fits"),
     [
@@ -307,3 +348,19 @@ def test_a_node_must_meet_the_selector_and_one_term_of_the_affinity(
 ):
     pod = msgspec.convert({"metadata": {"name": "p"}, "spec": spec}, KubeletPod)
     assert has_required_labels(pod, labels) is fits
+
+
+async def register(world: World, name: str, **labels: str) -> None:
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+    await world.user.create(NODES, "", body)
+
+
+async def test_a_label_that_comes_later_is_noticed(world: World):
+    async with world.nodes("kubelet", scheduling=True):
+        await register(world, "gpu")
+        await world.create_pod("p", affinity=OF_PHI)
+        await asyncio.sleep(5)
+        patch = {"metadata": {"labels": {"workspace": "phi"}}}
+        await world.user.merge_patch(NODES, "", "gpu", patch)
+        await asyncio.sleep(5)
+        assert await world.is_ready("p")

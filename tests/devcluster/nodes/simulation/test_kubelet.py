@@ -29,6 +29,17 @@ async def test_a_node_that_was_deleted_is_registered_again(world: World) -> None
         assert not await world.is_gone(NODES, "manta-node-0")
 
 
+async def test_a_change_of_a_node_that_concerns_nobody_is_not_answered(world: World) -> None:
+    async with world.nodes("kubelet"):
+        await asyncio.sleep(5)
+        before = len(world.recorder.writes)
+        await world.user.merge_patch(
+            NODES, "", "manta-node-0", {"metadata": {"labels": {"a": "b"}}}
+        )
+        await asyncio.sleep(5)
+        assert len(world.recorder.writes) == before
+
+
 async def test_nothing_is_written_when_nothing_happens(world: World) -> None:
     async with world.nodes():
         await world.create_pod("a")

@@ -284,6 +284,17 @@ def test_a_pod_whose_image_appears_starts() -> None:
     assert life.live().summary() == "Running running ready"
 
 
+def test_the_image_of_the_first_init_container_is_the_one_that_is_missing() -> None:
+    told = {"outcome": "image-pull-error"}
+    life = Life(pod(annotations=told, initContainers=[{"name": "a", "image": "x"}])).live()
+    assert life.summary() == "Pending ImagePullBackOff PodInitializing"
+
+
+def test_a_pod_that_is_never_ready_runs() -> None:
+    life = Life(pod(annotations={"outcome": "never-ready"})).live()
+    assert life.summary() == "Running running"
+
+
 @pytest.mark.parametrize(
     ("told", "spec", "reason"),
     [
@@ -316,6 +327,15 @@ def test_a_terminating_pod_that_never_ran_just_goes() -> None:
     assert life.seen == []
 
 
+def test_a_terminating_pod_of_a_lost_node_hangs() -> None:
+    life = Life(pod()).live()
+    life.lose_node()
+    life.delete()
+    life.live()
+    assert life.step() == Rest()
+    assert not life.removed
+
+
 def test_conditions_of_others_are_carried_along_and_transition_times_stay() -> None:
     life = Life(pod())
     life.body["status"]["conditions"] = [{"type": "example.com/gate", "status": "True"}]
@@ -336,6 +356,10 @@ def test_an_annotation_that_is_no_length_of_time_counts_as_absent(text: str) -> 
     assert behaviour == Behaviour.of(None, SETTINGS)
     assert behaviour.start_delay == 1.0
     assert behaviour.outcome is Outcome.RUN
+
+
+def test_an_unknown_outcome_counts_as_run() -> None:
+    assert Behaviour.of({"sim.manta.dev/outcome": "dance"}, SETTINGS).outcome is Outcome.RUN
 
 
 def test_a_wait_is_over_a_rounding_error_before_its_end() -> None:

@@ -147,6 +147,23 @@ def test_a_verdict_stands_whatever_happens_then() -> None:
     assert true_conditions(plan(later, pod("Succeeded"), pod("Failed")))["Complete"]
 
 
+def test_a_job_that_is_resumed_starts_anew() -> None:
+    suspended = plan(job(suspend=True)).status
+    found = plan(msgspec.structs.replace(job(), status=suspended))
+    assert found.creates == 1
+    assert found.status.start_time == rfc3339(NOW)
+    assert true_conditions(found) == {}
+
+
+@pytest.mark.parametrize(
+    ("ttl", "expired", "wake_in"), [(None, False, None), (60, False, 20.0), (40, True, None)]
+)
+def test_a_finished_job_expires(ttl: int | None, expired: bool, wake_in: float | None) -> None:
+    complete = {"type": "Complete", "status": "True", "lastTransitionTime": ago(40)}
+    found = plan(job(ttlSecondsAfterFinished=ttl, status={"conditions": [complete]}))
+    assert (found.expired, found.requeue_after) == (expired, wake_in)
+
+
 async def create_job(
     world: World,
     *,
@@ -205,6 +222,25 @@ async def test_a_job_runs_its_pods_and_completes(world: World) -> None:
     owner = made[0].metadata.controller
     assert owner is not None
     assert (owner.kind, owner.uid) == ("Job", uid)
+
+
+async def test_a_job_gives_up_at_its_backoff_limit(world: World) -> None:
+    async with world.nodes():
+        await create_job(world, annotations={"outcome": "crash"}, backoffLimit=2)
+        assert await world.eventually(lambda: finished(world), seconds=120.0) == (
+            "Failed BackoffLimitExceeded"
+        )
+        assert len(await pods(world)) == 3
+        assert (await status(world)).failed == 3
+        assert 30.0 < world.now < 60.0  # two pauses, of 10 and 20 s
+
+
+async def test_restarts_in_place_count_against_the_backoff_limit(world: World) -> None:
+    async with world.nodes():
+        told = {"outcome": "crash"}
+        await create_job(world, annotations=told, backoffLimit=1, restart_policy="OnFailure")
+        assert await world.eventually(lambda: finished(world)) == "Failed BackoffLimitExceeded"
+        assert await pods(world) == []
 
 
 async def test_a_job_is_suspended_and_resumed(world: World) -> None:

@@ -15,6 +15,7 @@ from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.devcluster.nodes.deployments import DeploymentController, ReplicaSetController
 from controller.devcluster.nodes.objects import (
     DEPLOYMENTS,
+    REPLICA_SETS,
     STATEFUL_SETS,
     ControlledStatefulSet,
 )
@@ -193,6 +194,17 @@ async def test_a_set_becomes_ready_is_updated_shrinks_and_goes_with_its_pods(wor
         assert await world.is_gone(PODS, "s-0")
 
 
+async def test_a_set_at_rest_is_not_written(world: World):
+    async with controlled(world):
+        await create(world, replicas=1)
+        await asyncio.sleep(20)
+        before = len(world.recorder.writes)
+        note = {"metadata": {"annotations": {"note": "of somebody else"}}}
+        await world.user.merge_patch(PODS, "default", "s-0", note)
+        await asyncio.sleep(1000)
+        assert len(world.recorder.writes) == before
+
+
 @asynccontextmanager
 async def deploying(world: World) -> AsyncGenerator[None]:
     async with run_nodes(
@@ -259,3 +271,13 @@ async def test_a_new_template_replaces_all_pods(world: World, strategy: str):
         assert ("redis:1" in before and "redis:2" in before) == (strategy == "RollingUpdate")
         await asyncio.sleep(10)
         assert await images(world) == ["redis:2"] * 3
+
+
+async def test_all_of_it_goes_with_the_deployment(world: World):
+    async with deploying(world):
+        await world.user.create(DEPLOYMENTS, "default", deployment())
+        await asyncio.sleep(5)
+        await world.user.delete(DEPLOYMENTS, "default", "d", propagation="Background")
+        await asyncio.sleep(10)
+        assert await images(world) == []
+        assert (await world.user.list(REPLICA_SETS, "default")).items == []

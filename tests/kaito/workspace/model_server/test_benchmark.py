@@ -14,11 +14,13 @@ from controller.kaito.workloads.pods import BASE_TAG, base_image
 from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kaito.workspace.watches import PODS
 from controller.kube.objects import Pod, StatefulSet
+from controller.runtime.plan import Failure, JsonPatch
 from tests.kaito.support import inference, raw_workspace, tuning, workspace
-from tests.kaito.workspace.given import Given, own
+from tests.kaito.workspace.given import NOW, Given, own, writes
 from tests.kaito.workspace.pods import container, pod
 
 IMAGE = "example.com/server:1"
+LOG = BenchmarkLog("default", "phi-0", "uid-phi-0", "phi")
 CONFIG = {"durationSec": "60", "inputTokens": "2048"}
 MEASURED = Answered(Measurement("12345.67", CONFIG))
 NOT_FOUND = Unanswered("BenchmarkFailed", "there is no KAITO_BENCHMARK_RESULT")
@@ -115,6 +117,13 @@ def test_a_measurement_is_recorded_in_kaitos_words():
     )
 
 
+def test_a_failure_is_said_and_asked_again():
+    given = serving(NOT_FOUND)
+    assert given.condition("BenchmarkCompleted") == ("False", NOT_FOUND.reason, NOT_FOUND.message)
+    assert performance(given) == "left alone"
+    assert given.plan().subscriptions == (LOG,)
+
+
 def test_what_kaito_has_given_up_is_measured_after_all():
     failed = {**RECORDED, "status": "False", "reason": "BenchmarkFailed"}
     given = serving(MEASURED, status={"state": "NotReady", "conditions": [failed]})
@@ -166,3 +175,14 @@ def test_with_another_image_the_result_of_the_old_one_goes():
     assert given.condition("BenchmarkCompleted") == ("", "", "")
     given.with_server(measured_server(image=base_image(given.observe().options)))
     assert performance(given) == "left alone"
+
+
+@pytest.mark.parametrize(("unknown", "kept"), [(False, True), (True, False)])
+def test_while_the_other_image_is_refused_the_result_stays(unknown: bool, kept: bool):
+    given = upgraded()
+    plan, seen = given.plan(), given.observe()
+    (patch,) = [each for each in writes(plan) if isinstance(each, JsonPatch)]
+    failed = (Failure(patch, "Forbidden", "no", unknown=unknown),)
+    status = given.kind.status_after(seen, plan, failed, NOW)
+    assert status is not None
+    assert ("performance" not in status.wanted) is kept

@@ -87,6 +87,10 @@ async def collected(
     return server
 
 
+async def test_a_claim_of_an_earlier_workspace_of_the_name_is_deleted():
+    assert (await collected(claim("u-0"), "u-1", cached="u-1")).deleted
+
+
 async def test_nothing_is_read_for_a_claim_whose_workspace_is_cached():
     assert (await collected(claim(), ABSENT, cached="u-1")).reads == 0
 

@@ -34,6 +34,14 @@ def test_an_event_says_why_the_schema_cannot_be_read():
     assert event.note.endswith("by which definition it was read: connection refused")
 
 
+def test_what_is_missing_is_said_first():
+    lacking = InstalledDefinition("RayJob", "None is run", ("spec.suspend",), unverified=True)
+    made = leave_as_it_is(child(), lacking)
+    assert made is not None
+    assert [event.reason for event in made.events] == ["DefinitionIncomplete"]
+    assert made.requeue_after == EVENT_INTERVAL, "it is said again"
+
+
 def test_an_edit_that_may_have_been_cut_is_said_and_nothing_is_written():
     made = leave_as_it_is(child(), InstalledDefinition(cut="a sentence", unverified=True))
     assert made is not None

@@ -174,6 +174,16 @@ def test_an_error_counts_only_while_there_is_no_schema(reading: Reading):
     assert reading.of() == replace(LACKING, missing=())
 
 
+def test_an_object_that_was_edited_since_is_not_verified(reading: Reading):
+    reading.reads.install(WHOLE, error="503")
+    reading.reads.unverified = {(WIDGETS, KEY)}
+    found = reading.of(widget())
+    assert (found.unverified, found.unread, found.read) == (True, "503", None)
+    assert not reading.of().unverified, "the definition itself is known"
+    reading.reads.unverified = {(GADGETS, KEY), (WIDGETS, "default/v")}
+    assert not reading.of(widget()).unverified
+
+
 def test_a_generation_that_a_complete_definition_has_read_is_remembered_once(reading: Reading):
     reading.reads.install(WHOLE)
     found = reading.of(widget())

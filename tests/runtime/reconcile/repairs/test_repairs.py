@@ -120,6 +120,15 @@ def test_the_status_is_one_field_without_its_times_and_nobody_is_named_for_it():
     assert repairs.contested(3.0) == []
 
 
+def test_what_was_not_needed_for_five_minutes_is_forgotten():
+    repairs = named([patch(colour="red")])
+    assert len(repairs.contested(302.9)) == 1
+    assert repairs.unnamed(patch(colour="red"), 303.0) == []
+    repairs.record(patch(colour="red"), 303.0)
+    assert repairs.wait(patch(colour="red"), 303.0) == 1.0
+    assert named([patch(colour="red")]).contested(303.0) == []
+
+
 def test_a_repair_that_fails_for_another_reason_is_forgotten_though_it_is_planned_again():
     repairs = named([patch(colour="red")])
     due = repairs.wait(patch(colour="red"), 3.0) + 3.0
@@ -291,6 +300,14 @@ def test_the_manager_of_the_field_is_the_other_writer():
     )
     assert found(*entries) == "another writer (mesh)"
     assert found(*entries, path=("spec", "gone")) == "another writer (perhaps kubectl or mesh)"
+
+
+def test_a_manager_is_named_once():
+    entries = (
+        entry("mesh", "2026-01-01T00:00:01Z", LABEL),
+        entry("mesh", "2026-01-01T00:00:02Z", LABEL, subresource="scale"),
+    )
+    assert found(*entries) == "another writer (perhaps mesh)"
 
 
 @pytest.mark.parametrize(

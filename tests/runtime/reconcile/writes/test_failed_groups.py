@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from controller.kube.errors import Conflict, OutcomeUnknown, Status
-from controller.kube.resources import SECRETS
-from controller.runtime.plan import Failure, Plan, Write
+from controller.kube.resources import CONFIG_MAPS, PODS, SECRETS
+from controller.runtime.plan import Failure, Plan, Target, Write
 from controller.runtime.reconcile.execution import SlowStart
 from controller.runtime.reconcile.failed_groups import (
     WAITS,
@@ -99,6 +99,39 @@ def test_nothing_that_has_failed_is_sent_before_its_time_whatever_events_arrive(
     assert turns.groups.probe((HEAD, WORKER)) == HEAD
 
 
+def test_what_fails_while_others_wait_waits_with_them():
+    turns = Turns()
+    for _ in range(6):
+        turns.attempt(refused(HEAD))
+    due = turns.groups.due
+    turns.groups.begin(BOTH, 1, {group_of(STATUS)}, (), due - 20)
+    turns.groups.ended(refused(WORKER), due - 20)
+    assert turns.groups.due == due
+
+
+def test_an_edit_ends_the_wait():
+    turns = Turns()
+    for _ in range(6):
+        turns.attempt(refused(HEAD))
+    turns.groups.begin(BOTH, 2, {group_of(STATUS)}, (), turns.now)
+    assert not turns.groups.holds(HEAD)
+    turns.groups.ended(refused(HEAD), turns.now)
+    assert turns.groups.due - turns.now < 1.2
+
+
+def test_creates_of_one_scope_are_alike_and_other_writes_are_not():
+    plan = Plan(stages=((create("a"), create("b"), patch("c"), patch("d")),))
+    groups = after(create("a"), patch("c"), plan=plan)
+    assert [*groups.failures] == [
+        ("create", CONFIG_MAPS, "children", ""),
+        ("update", CONFIG_MAPS, "children", "c"),
+    ]
+    assert groups.probe((patch("d"), create("b"), create("a"))) == create("b")
+    assert groups.last_failure(patch("c")) == failure(patch("c"))
+    assert not groups.holds(patch("d"))
+    assert not groups.holds(replace(patch("c"), target=Target(PODS, "default", "c")))
+
+
 def test_a_write_that_waits_fails_as_its_group_did_last():
     groups = after(WORKER, HEAD, plan=BOTH)
     sibling = replace(HEAD, target=target("h2", "head"))
@@ -129,6 +162,12 @@ def test_what_belongs_to_a_later_stage_waits_for_the_first_stage_that_fails():
     assert groups.holds(WORKER)
 
 
+def test_all_that_follows_a_commit_waits_for_it():
+    plan = Plan(commit=patch("f"), stages=((HEAD,),), independent=(WORKER,))
+    groups = after(WORKER, HEAD, patch("f"), plan=plan)
+    assert groups.turn == group_of(patch("f"))
+
+
 def test_a_success_of_the_group_that_was_tried_releases_all_but_not_their_next_wait():
     turns = Turns()
     turns.attempt(refused(HEAD), refused(WORKER))
@@ -156,6 +195,12 @@ def test_a_group_of_which_nothing_is_to_be_written_when_its_turn_comes_is_forgot
     turns.attempt(refused(STATUS), refused(WORKER))
     turns.attempt()
     assert turns.begin(BOTH).probe((WORKER,)) == WORKER
+
+
+def test_a_new_generation_and_a_plan_without_the_write_release_it():
+    assert after(HEAD, WORKER, plan=BOTH, generation=2).failures == {}
+    only = after(HEAD, WORKER, plan=Plan(stages=((WORKER,),)))
+    assert [*only.failures] == [group_of(WORKER)]
 
 
 def test_what_could_not_be_deleted_is_forgotten_once_nobody_plans_to_delete_it():

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from controller.apimachinery.ownership import OWNER_UID
 from controller.kube.errors import Conflict, NotSent, OutcomeUnknown, Status
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS
@@ -99,6 +100,14 @@ async def test_a_secret_that_cannot_be_made_fails_the_write_and_sends_nothing(wr
     assert {each[0] for each in desk.client.requests} == {"get_raw"}
 
 
+@pytest.mark.parametrize("body", [{"metadata": {"generateName": "a-"}}, {"metadata": None}, {}])
+async def test_a_create_must_have_the_name_that_the_planner_chose(body: dict[str, Any]):
+    desk = Desk()
+    with pytest.raises(ValueError, match=r"^default/a must be created under exactly this name$"):
+        await desk.perform(replace(CREATE, body=body))
+    assert desk.expectations.told == []
+
+
 @pytest.mark.parametrize(
     ("returned", "requested", "mismatch", "blocking"),
     [
@@ -124,6 +133,20 @@ async def test_what_admission_changed_is_named_and_blocks_if_the_owner_is_lost(
         ("confirm", obj, True),
         ("admission_mismatch", sentence, blocking),
     ]
+
+
+async def test_the_label_of_an_object_in_a_namespace_asks_for_no_owner():
+    desk, write = Desk(OBJ), owned(labels={OWNER_UID: "another"}, ownerReferences=None)
+    await desk.perform(write)
+    assert [told[0] for told in desk.told(write)] == ["confirm", "admission_mismatch"]
+    assert desk.told(write)[1][-1] is False, "only a label is missing"
+
+
+async def test_an_object_of_this_name_is_ours_if_it_has_our_owner():
+    desk = Desk(EXISTS, OBJ)
+    assert await desk.perform(CREATE) == WriteResult(CREATE, WriteOutcome.DONE, OBJ)
+    assert desk.client.requests[1:] == [("get", *NAMED)]
+    assert desk.told(CREATE) == [("confirm", OBJ)]
 
 
 async def test_a_name_that_is_free_again_is_planned_again():
@@ -196,6 +219,14 @@ async def test_a_replacement_of_what_is_as_wanted_sends_nothing():
     assert await desk.perform(REPLACE) == WriteResult(REPLACE, WriteOutcome.DONE)
     assert desk.client.requests == [("get_raw", *NAMED)]
     assert desk.told(REPLACE) == [("mark_failed",)]
+
+
+async def test_a_replacement_must_not_rename():
+    desk = Desk(PRESENT)
+    write = replace(REPLACE, merge={"metadata": {"name": "b"}})
+    with pytest.raises(ValueError, match=r"^a change must not rename default/a$"):
+        await desk.perform(write)
+    assert desk.told(write) == [("mark_failed",)]
 
 
 async def test_a_replacement_of_another_object_of_that_name_is_a_conflict():
@@ -288,6 +319,14 @@ async def test_a_status_that_is_not_found_although_the_object_exists_names_the_d
     result = await desk.perform(replace(PATCH, subresource="status"))
     assert result.outcome is WriteOutcome.FAILED
     assert "configmaps has no subresource status: install" in str(result.error)
+
+
+@pytest.mark.parametrize("refuted", [False, True])
+async def test_what_is_missing_is_looked_for_again(*, refuted: bool):
+    desk = Desk(MISSING, MISSING, known=OBJ)
+    desk.expectations.refuted = refuted
+    await desk.perform(PATCH)
+    assert desk.told(PATCH) == [("confirm_gone",)]
 
 
 async def test_the_primary_object_is_not_looked_for_again_and_again():
