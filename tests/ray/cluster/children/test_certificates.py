@@ -33,6 +33,7 @@ from tests.ray.cluster.support import (
     owner,
     plan,
     with_children,
+    with_meta,
     workers,
 )
 
@@ -265,6 +266,21 @@ def test_without_cert_managers_api_no_pod_is_made_and_the_cause_is_named(lacking
     assert [each.reason for each in made.status.events] == ["InvalidRayClusterSpec"]
 
 
+def test_certificates_stay_while_a_pod_uses_one_and_go_after_the_last():
+    kept = issued(secured())
+    kept.objects = {key: obj for key, obj in kept.objects.items() if key[0] != "rayclusters"}
+    raw = manifest()
+    raw["spec"]["tlsOptions"] = {"enabled": False}
+    kept.add(KIND.primary, cluster(raw))
+    user, other = of_mtls(workers(1)[0]), head()
+    kept.add(PODS, user, other)
+    assert certificates(plan(kept, KIND)) == []
+    kept.add(PODS, with_meta(workers(1)[0], owner_references=(owner(),)))
+    gone = certificates(plan(kept, KIND))
+    assert all(isinstance(each, Delete) for each in gone)
+    assert len(gone) == 5
+
+
 def test_a_metric_tells_when_each_certificate_ends():
     kept, made = issued(secured()), CollectorRegistry()
     made.register(CertificateCollector(lambda: kept.by_index(CERTIFICATES, OWNER_INDEX, UID)))
@@ -297,6 +313,7 @@ def test_what_ends_soon_is_told_a_day_before_and_pods_when_their_certificate_is_
     assert before.requeue_after == 7.0
 
 
+GROUP = "spec.workerGroupSpecs[0]"
 ENV: Json = {"env": [{"name": "RAY_TLS_CA_CERT", "value": "/mine"}]}
 MOUNT: Json = {"volumeMounts": [{"name": "mine", "mountPath": "/etc/ray//tls/"}]}
 

@@ -63,6 +63,19 @@ def end_of(body: Json) -> Any:
     return x509.load_pem_x509_certificate(chain).not_valid_after_utc
 
 
+def test_first_the_authority_is_made_then_certificates_and_with_them_the_pods():
+    kept = secured()
+    first = plan(kept, KIND)
+    assert [each.target.name for each in secret_writes(first)] == [AUTHORITY]
+    assert created_pods(first) == 0
+    assert ready_condition(first)["message"].startswith(f"Secret {AUTHORITY}: ")
+    kept.add(SECRETS, msgspec.convert(secret_writes(first)[0].body, Secret))
+    second = plan(kept, KIND)
+    assert [each.target.name for each in secret_writes(second)] == [HEAD, WORKER]
+    assert created_pods(second) == 3
+    assert "Secret" not in {each.target.resource.kind for each in second.stages[1]}
+
+
 def test_plans_hold_no_contents_of_secrets():
     kept = secured()
     for made in (plan(kept, KIND), plan(kept, KIND)):

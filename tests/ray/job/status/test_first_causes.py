@@ -151,6 +151,18 @@ def test_a_head_that_has_ended_is_named_with_its_exit_code(phase: str, state: di
     assert "it is replaced" not in message, "the cluster goes with its attempt"
 
 
+def test_a_head_that_was_restarted_in_place_is_named_with_its_end_and_its_last_words():
+    end = {"exitCode": 137, "reason": "OOMKilled", "message": "loading\nMemoryError: no more\n"}
+    status = {"name": "ray-head", "restartCount": 1, "state": {"running": {}}}
+    scene = lost_head()
+    scene.reads.add(PODS, head_pod(containers=[{**status, "lastState": {"terminated": end}}]))
+    message = status_of(scene.knows_nothing().plan())["message"]
+    assert message.endswith(
+        "Ray in pod example-head-aaaaaaaa restarted; before, it ended with exit code 137 "
+        "(OOMKilled), saying: MemoryError: no more"
+    )
+
+
 HEAD_ENDS = {
     "has ended": ({"phase": "Failed", "ready": False}, "state", False),
     "crashes": ({"ready": False}, "lastState", True),

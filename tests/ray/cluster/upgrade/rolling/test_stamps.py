@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.pods.hashes import UNKNOWN, template_digest
@@ -38,6 +40,14 @@ def of_the_present_templates() -> dict[str, str]:
     (group,) = spec["workerGroupSpecs"]
     found = {"head": spec["headGroupSpec"], "workers": group}
     return {name: str(template_digest(each)) for name, each in found.items()}
+
+
+@pytest.mark.parametrize("observed", [GENERATION, None], ids=["seen", "no status yet"])
+@pytest.mark.parametrize("hash_", [None, "0-of-an-older-algorithm", "ABC"])
+def test_pods_of_the_specification_that_the_status_has_seen_get_its_hash(
+    observed: int | None, hash_: str | None
+) -> None:
+    assert stamps(observed, hash_=hash_) == of_the_present_templates()
 
 
 def test_pods_count_as_outdated_if_the_specification_was_edited_meanwhile() -> None:
