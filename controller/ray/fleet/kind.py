@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from controller.ray.fleet.observe import (
     observe_fleet,
     template_hash,
 )
-from controller.ray.fleet.status import current_status, held_changes, seconds_to_deadline
+from controller.ray.fleet.status import current_status, held_changes, upgrade_progress
 from controller.ray.rolling import Budget, Permission, Unit, UnitGroup, next_moves
 from controller.ray.settings import RaySettings
 from controller.runtime.kind import CacheReader, Kind, Owned
@@ -248,37 +248,35 @@ _BLOCKED_RETRY: Final = 60.0
 """Seconds until a taken name is checked again; its release causes no event."""
 
 
-def plan_fleet(seen: FleetObservation, now: datetime) -> Plan:
+def plan_fleet(seen: FleetObservation) -> Plan:
     """Return the plan that brings the copies one step nearer to the fleet's specification."""
     if seen.fleet.metadata.terminating:
         return NOTHING  # the garbage collector deletes the copies
-    return leave_as_it_is(seen.fleet, seen.definition) or _plan_copies(seen, now)
+    return leave_as_it_is(seen.fleet, seen.definition) or _plan_copies(seen)
 
 
-def _plan_copies(seen: FleetObservation, now: datetime) -> Plan:
-    status = current_status(seen, now)
+def _plan_copies(seen: FleetObservation) -> Plan:
+    status = current_status(seen)
     if held_changes(seen):
         return Plan(status=status)
-    requeue_after = _requeue_after(seen, now)
+    plan = Plan(status=status, requeue_after=_requeue_after(seen))
     if seen.has_pending_writes or seen.unreadable:
-        return Plan(status=status, requeue_after=requeue_after)
+        return plan
     if isinstance(seen.goal, Problem):
         return Plan(status=status, independent=tuple(_delete_replaced(seen)))
     step = next_step(seen)
-    return Plan(
+    return replace(
+        plan,
         stages=stages_of(create_copies(seen, step)),
         independent=(*delete_copies(seen, step), *update_copies(seen, step)),
-        status=status,
-        requeue_after=requeue_after,
     )
 
 
-def _requeue_after(seen: FleetObservation, now: datetime) -> float | None:
+def _requeue_after(seen: FleetObservation) -> float | None:
     """Return the seconds until something may have changed without an event."""
-    waits = [None if isinstance(seen.goal, Problem) else seconds_to_deadline(seen, now)]
-    if seen.name_conflicts or seen.unreadable:
-        waits.append(_BLOCKED_RETRY)
-    return min((each for each in waits if each is not None), default=None)
+    left = None if isinstance(seen.goal, Problem) else upgrade_progress(seen)[2]
+    retry = _BLOCKED_RETRY if seen.name_conflicts or seen.unreadable else None
+    return min((each for each in (left, retry) if each is not None), default=None)
 
 
 # Fields on which a fleet's planner relies: without them copies would be replaced without reason.
@@ -345,7 +343,7 @@ class RayClusterFleetKind(Kind["FleetObservation"]):
 
     def plan(self, observation: FleetObservation, now: datetime) -> Plan:
         """Return the plan for the fleet."""
-        return remember(plan_fleet(observation, now), observation.definition)
+        return remember(plan_fleet(replace(observation, now=now)), observation.definition)
 
     def status_after(
         self,
@@ -357,7 +355,7 @@ class RayClusterFleetKind(Kind["FleetObservation"]):
         """Return the current status, naming the first failed write."""
         if is_left_as_it_is(observation.fleet, observation.definition):
             return plan.status
-        return current_status(observation, now, failures)
+        return current_status(replace(observation, now=now), failures)
 
     def _read(self, fleet: RayClusterFleet) -> FleetGoal | Problem:
         spec = validate_fleet(fleet, self._settings.feature_gates)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final
 
@@ -148,6 +148,9 @@ class FleetGoal:
     template_hash: str
 
 
+_BEFORE: Final = datetime.min.replace(tzinfo=UTC)
+
+
 @dataclass(frozen=True, slots=True)
 class FleetObservation:
     """A fleet and its copies.
@@ -165,6 +168,7 @@ class FleetObservation:
         definition: the fields that the installed definitions of fleets and RayClusters lack.
         consistency_warnings: sentences about writes that the cache contradicts.
         clock_steady_since: time since which the clock has not jumped; None if unknown.
+        now: the time of the plan; not known while observing.
     """
 
     fleet: RayClusterFleet
@@ -178,6 +182,7 @@ class FleetObservation:
     definition: InstalledDefinition = field(default_factory=InstalledDefinition)
     consistency_warnings: tuple[str, ...] = ()
     clock_steady_since: datetime | None = None
+    now: datetime = _BEFORE
 
     @property
     def valid_goal(self) -> FleetGoal:
@@ -209,6 +214,10 @@ class FleetObservation:
     def conditions(self) -> list[dict[str, Any]]:
         """The present conditions."""
         return self.status.get("conditions") or []
+
+    def condition(self, kind: str) -> Mapping[str, Any]:
+        """Return a stored condition; empty if there is none of this type."""
+        return find_condition(self.conditions, kind) or {}
 
     def is_available(self, copy: Copy) -> bool:
         """Return whether a copy is as a valid fleet wants it now."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
+from itertools import chain
 from typing import Any, Final
 
 from prometheus_client.core import Metric
@@ -52,26 +53,21 @@ UP_TO_DATE: Final = "UpToDate"
 
 def held_changes(seen: FleetObservation) -> str:
     """Return why copies are neither replaced nor deleted; empty if nothing is held."""
-    doubt = "" if isinstance(seen.goal, Problem) else _doubt(seen)
-    if not doubt:
-        return ""
-    return (
-        f"generation {seen.fleet.metadata.generation} of the specification {doubt}, without an "
-        f"edit. {REMEDY}; if copies are to be replaced or deleted, edit the specification"
-    )
-
-
-def _doubt(seen: FleetObservation) -> str:
-    """Return a clause about changes in a specification whose generation was already observed."""
-    recorded = find_condition(seen.conditions, UPGRADING) or {}
-    if recorded.get("observedGeneration") != seen.fleet.metadata.generation:
+    generation = seen.fleet.metadata.generation
+    known = seen.condition(UPGRADING).get("observedGeneration") == generation
+    if isinstance(seen.goal, Problem) or not known:
         return ""
     before = seen.status.get("desiredReplicas")
     if isinstance(before, int) and seen.desired < before:
-        return f"asked for {before} copies and now asks for {seen.desired}"
-    if is_outdated(seen.status.get("templateHash"), seen.valid_goal.template_hash):
-        return "has another template now"
-    return ""
+        doubt = f"asked for {before} copies and now asks for {seen.desired}"
+    elif is_outdated(seen.status.get("templateHash"), seen.goal.template_hash):
+        doubt = "has another template now"
+    else:
+        return ""
+    return (
+        f"generation {generation} of the specification {doubt}, without an edit. {REMEDY}; if "
+        "copies are to be replaced or deleted, edit the specification"
+    )
 
 
 # The progress of replacing outdated copies: the condition `Upgrading`, and its deadline.
@@ -85,21 +81,17 @@ def outdated_copies(seen: FleetObservation) -> list[Copy]:
     return [copy for copy in seen.wanted if copy.stays and not copy.up_to_date]
 
 
-def upgrade_state(seen: FleetObservation, now: datetime) -> tuple[ConditionStatus, str]:
-    """Return status and reason of the condition `Upgrading` of a valid fleet."""
+def upgrade_progress(seen: FleetObservation) -> tuple[ConditionStatus, str, float | None]:
+    """Return status and reason of the condition `Upgrading` of a valid fleet, and when it ends.
+
+    That is in how many seconds an upgrade without progress counts as stuck; None if it does not.
+    """
     if not _is_under_way(seen):
-        return "False", UP_TO_DATE
-    if _is_paused(seen):
-        return "Unknown", PAUSED
-    return "True", ROLLING if _seconds_left(seen, now) > 0 else STUCK
-
-
-def seconds_to_deadline(seen: FleetObservation, now: datetime) -> float | None:
-    """Return the seconds until an upgrade without progress counts as stuck; None if idle."""
-    if not _is_under_way(seen) or _is_paused(seen):
-        return None
-    left = _seconds_left(seen, now)
-    return left if left > 0 else None
+        return "False", UP_TO_DATE, None
+    if seen.valid_goal.spec.strategy.paused and outdated_copies(seen):
+        return "Unknown", PAUSED, None
+    left = _seconds_left(seen)
+    return ("True", ROLLING, left) if left > 0 else ("True", STUCK, None)
 
 
 def upgrade_event(before: str, reason: str, message: str) -> tuple[Event, ...]:
@@ -126,31 +118,22 @@ def _is_under_way(seen: FleetObservation) -> bool:
     """Return whether copies are outdated, or the last replacements are not ready yet."""
     if outdated_copies(seen):
         return True
-    before = find_condition(seen.conditions, UPGRADING) or {}
-    if before.get("status") not in {"True", "Unknown"}:
+    if seen.condition(UPGRADING).get("status") not in {"True", "Unknown"}:
         return False
     return sum(map(seen.is_available, seen.wanted)) < seen.desired
 
 
-def _is_paused(seen: FleetObservation) -> bool:
-    return seen.valid_goal.spec.strategy.paused and bool(outdated_copies(seen))
-
-
-def _seconds_left(seen: FleetObservation, now: datetime) -> float:
+def _seconds_left(seen: FleetObservation) -> float:
     """Return the seconds until the deadline, from the last progress; negative if it has passed."""
+    stored = seen.condition(UPGRADING)
+    rolling = stored.get("status") == "True" and time_of(stored.get("lastTransitionTime"))
     moments = [moment for copy in seen.wanted if copy.up_to_date for moment in copy.progressed]
     deadline = timedelta(seconds=seen.valid_goal.spec.strategy.progress_deadline_seconds)
     moves = (
-        counted_from(each, seen.clock_steady_since, now)
-        for each in (_rolling_since(seen, now), *moments)
+        counted_from(each, seen.clock_steady_since, seen.now)
+        for each in (rolling or seen.now, *moments)
     )
-    return (max(moves) + deadline - now).total_seconds()
-
-
-def _rolling_since(seen: FleetObservation, now: datetime) -> datetime:
-    before = find_condition(seen.conditions, UPGRADING) or {}
-    since = time_of(before.get("lastTransitionTime"))
-    return since if since and before.get("status") == "True" else now
+    return (max(moves) + deadline - seen.now).total_seconds()
 
 
 # The first cause for which a fleet, or its upgrade, is not as specified.
@@ -177,19 +160,12 @@ def first_cause(seen: FleetObservation, failures: tuple[Failure, ...]) -> FirstC
     """Return the first cause: a problem of the fleet, then of a write, then of a copy."""
     if isinstance(seen.goal, Problem):
         return FirstCause(str(seen.goal), seen.goal.reason, seen.goal.reason)
-    failure = _first_failure(seen, failures)
+    refused = (each for each in failures if not each.may_resolve)
+    failure = next(chain(refused, seen.refused_creates), None)  # now, or earlier
     if failure is not None:
         found = failure_cause(failure, has_head=True)
         return FirstCause(found.message, found.reason.name, found.event)
     return _of_names(seen) or _of_copies(seen)
-
-
-def _first_failure(seen: FleetObservation, failures: tuple[Failure, ...]) -> Failure | None:
-    """Return a write that has failed just now, or else a copy that was refused earlier."""
-    for failure in failures:
-        if not failure.may_resolve:
-            return failure
-    return seen.refused_creates[0] if seen.refused_creates else None
 
 
 def _of_names(seen: FleetObservation) -> FirstCause | None:
@@ -230,12 +206,10 @@ _SETTLES: Final = 1.0
 """Seconds for which changed messages are held back: all copies often change together."""
 
 
-def current_status(
-    seen: FleetObservation, now: datetime, failures: tuple[Failure, ...] = ()
-) -> StatusPatch:
+def current_status(seen: FleetObservation, failures: tuple[Failure, ...] = ()) -> StatusPatch:
     """Return the desired status."""
     cause = first_cause(seen, failures)
-    conditions = ConditionSet(seen.conditions, seen.fleet.metadata.generation, now)
+    conditions = ConditionSet(seen.conditions, seen.fleet.metadata.generation, seen.now)
     set_fields_known(conditions, seen.unknown_fields)
     seen.definition.set_in(conditions)
     doubt = "; ".join(seen.consistency_warnings)
@@ -247,7 +221,7 @@ def current_status(
     else:
         wanted |= _counts(seen)
         _set_ready(conditions, seen, cause)
-        _set_upgrading(conditions, seen, cause, now)
+        _set_upgrading(conditions, seen, cause)
     held = held_changes(seen)
     conditions.set_if(CHANGES_HELD, "True", "NotExplained", held)
     if not isinstance(seen.goal, Problem) and not held:
@@ -312,10 +286,8 @@ def _contested(seen: FleetObservation) -> str:
     return next((f"RayCluster {copy.name}: {copy.contested}" for copy in copies), "")
 
 
-def _set_upgrading(
-    conditions: ConditionSet, seen: FleetObservation, cause: FirstCause, now: datetime
-) -> None:
-    status, reason = upgrade_state(seen, now)
+def _set_upgrading(conditions: ConditionSet, seen: FleetObservation, cause: FirstCause) -> None:
+    status, reason, _ = upgrade_progress(seen)
     message = "no copy is outdated"
     if status != "False":
         message = (
@@ -330,12 +302,12 @@ def _events(
 ) -> Iterator[Event]:
     """Yield events about what no stored condition has reported yet."""
     yield from unknown_field_events(seen.conditions, seen.unknown_fields)
-    if held and find_condition(seen.conditions, CHANGES_HELD) is None:
+    if held and not seen.condition(CHANGES_HELD):
         yield Event("Warning", CHANGES_HELD, "Reconcile", held)
     if cause.event and not any(tells(each, cause.message) for each in seen.conditions):
         action = "Validate" if isinstance(seen.goal, Problem) else "Reconcile"
         yield Event("Warning", cause.event, action, cause.message)
-    before = find_condition(seen.conditions, UPGRADING) or {}
+    before = seen.condition(UPGRADING)
     after = find_condition(wanted["conditions"], UPGRADING) or {}
     if after:
         yield from upgrade_event(

@@ -371,11 +371,6 @@ def requests_cannot_be_divided(facts: RolloutFacts) -> bool:
     return facts.incremental and not (asked or facts.gateway_is_possible)
 
 
-def rollback_is_impossible(facts: RolloutFacts) -> bool:
-    """The active RayCluster was deleted."""
-    return not facts.active.exists
-
-
 def active_has_everything(facts: RolloutFacts) -> bool:
     """Nothing is left to hand back."""
     return move_back(facts) is RolloutWait.NOTHING
@@ -431,7 +426,7 @@ TABLE: Final[Mapping[Phase, tuple[Row, ...]]] = {
     ),
     # Until the active cluster has everything, unless the user changes their mind.
     Phase.ROLLING_BACK: (
-        (rollback_is_impossible, Change.RESUME_UPGRADE),
+        (active_is_lost, Change.RESUME_UPGRADE),
         (pending_is_the_goal, Change.RESUME_UPGRADE),
         (requests_cannot_be_divided, Change.STOP_DIVIDING),
         (active_has_everything, Change.DROP_PENDING),
