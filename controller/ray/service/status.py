@@ -134,24 +134,22 @@ def _conditions(seen: ServiceObservation, cause: ServiceCause) -> ConditionSet:
     conditions = seen.condition_set()
     set_fields_known(conditions, seen.unknown_fields)
     seen.definition.set_in(conditions)
-    if isinstance(seen.goal, Problem):
+    is_valid = not isinstance(seen.goal, Problem)
+    if is_valid:
+        _set_ready(conditions, seen, cause)
+    else:
         conditions.set(READY, "False", "ValidationFailed", str(seen.goal))
-        if seen.active is not None and seen.pending is not None:
-            message = "waits for a valid specification; see Ready"
-            if is_followed(seen):
-                awaited = cause_of_rollout(seen, seen.pending).message
-                message = f"{shares_text(seen)}; {awaited}".removesuffix("; ")
-            conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
-        return conditions
-    _set_ready(conditions, seen, cause)
     if seen.active is not None and seen.pending is not None:
-        message = f"{shares_text(seen)}; {cause.message}".removesuffix("; ")
+        message = "waits for a valid specification; see Ready"
+        if is_valid or is_followed(seen):
+            awaited = cause if is_valid else cause_of_rollout(seen, seen.pending)
+            message = f"{shares_text(seen)}; {awaited.message}".removesuffix("; ")
         conditions.set(UPGRADE_IN_PROGRESS, "True", "BothActivePendingClustersExist", message)
-    elif seen.active is not None:
+    elif is_valid and seen.active is not None:
         parts = (_no_upgrade(seen, seen.active), closing_text(seen))
         message = "; ".join(filter(None, parts))
         conditions.set(UPGRADE_IN_PROGRESS, "False", "NoPendingCluster", message)
-    elif not seen.condition(UPGRADE_IN_PROGRESS):
+    elif is_valid and not seen.condition(UPGRADE_IN_PROGRESS):
         conditions.set(UPGRADE_IN_PROGRESS, "False", "Initializing", "")
     return conditions
 
