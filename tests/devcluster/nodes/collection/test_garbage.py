@@ -147,6 +147,7 @@ async def test_nothing_is_let_go_before_all_its_dependents_can_be_known(world: W
         await world.user.create(CRDS, "", crd())
         await world.eventually(lambda: served(world))
         await fleet(world, owned_by(owner))
+        await asyncio.sleep(1)  # the new kind is discovered, and not listed yet
         await world.user.delete(CONFIG_MAPS, "default", "owner", propagation="Orphan")
         await asyncio.sleep(60)
         assert await world.is_gone(CONFIG_MAPS, "owner")
