@@ -18,8 +18,9 @@ import statistics
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from benchmarks.planes import (
     Witness,
@@ -49,16 +50,14 @@ FEW = Settings(
 """As few reconciles at once, beside `FLEET` clusters, as by default beside ten thousand."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
+class Sizes(Struct, frozen=True):
     """The number of clusters beside the big one, and of the workers by which it grows."""
 
     clusters: int = 50
     growth: int = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class FairnessTrial:
+class FairnessTrial(Struct, frozen=True):
     """Measurements of one trial.
 
     Attributes:

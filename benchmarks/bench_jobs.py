@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from controller.devcluster.nodes import NodeSettings
 from controller.runtime.logs import configure_logging
@@ -20,8 +21,7 @@ JOBS, SILENT = 200, 20
 REST = 20
 
 
-@dataclass(frozen=True, slots=True)
-class CrowdTrial:
+class CrowdTrial(Struct, frozen=True):
     """Measurements of one crowd: seconds, and the most that was under way at once."""
 
     all_accepted: float

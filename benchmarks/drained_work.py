@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import json
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -144,8 +143,7 @@ class _Result(msgspec.Struct, frozen=True):
     slowest_call: float
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """What became of the work.
 
     Attributes:

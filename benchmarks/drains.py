@@ -21,7 +21,6 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -73,8 +72,7 @@ BUSY: Final = 10
 """Tasks, or seconds of requests, before the first drain and after the last one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(msgspec.Struct, frozen=True):
     """One `kubectl drain`.
 
     Attributes:
@@ -92,8 +90,7 @@ class Drain:
     whole_seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Requests:
+class Requests(msgspec.Struct, frozen=True):
     """What the clients of a RayService have met.
 
     Attributes:
@@ -108,11 +105,10 @@ class Requests:
     failed: int
     silent_seconds: float
     slowest: float
-    reasons: list[str] = field(default_factory=list[str])
+    reasons: list[str] = msgspec.field(default_factory=list[str])
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What was counted with one operator.
 
     Attributes:
@@ -432,7 +428,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _plain(found: Mapping[str, Mapping[str, Outcome]]) -> dict[str, Any]:
     return {
-        workload: {name: asdict(each) for name, each in outcomes.items()}
+        workload: {name: msgspec.structs.asdict(each) for name, each in outcomes.items()}
         for workload, outcomes in found.items()
     }
 

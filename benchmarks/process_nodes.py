@@ -10,9 +10,10 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from benchmarks.planes import real_plane
 from controller.command.development.process_node import images_for
@@ -38,8 +39,7 @@ class BoundPodsKubelet(ProcessKubelet):
         del pod
 
 
-@dataclass(frozen=True, slots=True)
-class RunningPlane:
+class RunningPlane(Struct, frozen=True):
     """A control plane with nodes.
 
     Attributes:

@@ -22,9 +22,11 @@ import time
 import urllib.request
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Final
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from benchmarks.planes import real_plane
 from benchmarks.processes import MeasuredProcess, measured
@@ -55,8 +57,7 @@ ASKED_AT_ONCE: Final = 20
 """RayClusters whose states are read at a time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """What was measured of one operator."""
 
     seconds_until_ready: float
@@ -83,8 +84,7 @@ LABELS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """How an operator is started; all find the kubeconfig in the environment.
 
     Attributes:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cache
 from itertools import zip_longest
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from informers.decoding import NAMELESS, Unbalanced, describe, split_json, too_deep
 from informers.errors import Malformed, error_from_status
@@ -205,8 +205,7 @@ class _Change(_Wire):
     object: _Kind
 
 
-@dataclass(frozen=True, slots=True)
-class _Decoders(Generic[T]):
+class _Decoders(msgspec.Struct, Generic[T], frozen=True):
     """The decoders of one type. They hold no state."""
 
     item: msgspec.json.Decoder[T]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any, Final, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from informers.errors import Malformed
 from informers.store import Undecodable, object_key

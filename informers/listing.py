@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import Final, Generic, Protocol
+
+from msgspec import Struct
 
 from informers.codec import Codec, Known, nothing
 from informers.errors import Expired, Malformed
@@ -68,8 +69,7 @@ _ANY = "0"
 """Any revision in the server's cache; never reads etcd."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListRequest:
+class ListRequest(Struct, frozen=True, kw_only=True):
     """One list, before it is split into pages.
 
     Attributes:
@@ -179,8 +179,7 @@ _MOST_PAGES: Final = 10_000
 """Maximum pages of one list: five million objects."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listed(Generic[T]):
+class Listed(Struct, Generic[T], frozen=True):
     """A whole list.
 
     Attributes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeAlias
+
+from msgspec import Struct
 
 from informers.errors import IndexFunctionError
 from informers.store import (
@@ -31,24 +32,21 @@ from informers.store import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Added(Generic[T_co]):
+class Added(Struct, Generic[T_co], frozen=True):
     """A new key. `initial`: it belongs to the first list."""
 
     object: T_co
     initial: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Updated(Generic[T_co]):
+class Updated(Struct, Generic[T_co], frozen=True):
     """A known key with the same uid."""
 
     old: T_co
     new: T_co
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted(Generic[T_co]):
+class Deleted(Struct, Generic[T_co], frozen=True):
     """A deletion. If it was not observed, `object` may be older than the final state."""
 
     object: T_co

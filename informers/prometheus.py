@@ -6,8 +6,8 @@ All but processing times are computed from `statistics()` when Prometheus scrape
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -22,8 +22,7 @@ _DIGITS = 15
 """Trailing digits of a revision that a float64 holds exactly."""
 
 
-@dataclass(frozen=True, slots=True)
-class InformerLabels:
+class InformerLabels(Struct, frozen=True):
     """Labels of one informer. `name` must be unique in the process."""
 
     name: str

@@ -10,8 +10,10 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Generic, Protocol
+
+from msgspec.structs import replace
 
 from informers.codec import Codec, Known
 from informers.decoding import LineSplitter

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import msgspec
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackoffSettings:
+
+class BackoffSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the back-off; all but `factor` and `jitter` in seconds.
 
     Attributes:
@@ -70,8 +71,7 @@ class RetryBackoff:
 # Settings of reflectors. All durations are in seconds.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReflectorSettings:
+class ReflectorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a reflector. The defaults suit any API server.
 
     Attributes:
@@ -114,7 +114,7 @@ class ReflectorSettings:
     short_watch: float = 1.0
     line_limit: int = 32 * 1024 * 1024
     batch: int = 500
-    backoff: BackoffSettings = field(default_factory=BackoffSettings)
+    backoff: BackoffSettings = msgspec.field(default_factory=BackoffSettings)
 
 
 # Statistics of informers, read by health checks and metrics.

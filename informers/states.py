@@ -13,9 +13,11 @@ complete table from errors to actions (INF-14, INF-23).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from informers.errors import (
     ConnectionRefused,
@@ -32,8 +34,7 @@ from informers.errors import (
 from informers.settings import ReflectorSettings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReflectorContext:
+class ReflectorContext(Struct, frozen=True, kw_only=True):
     """A reflector's knowledge of its server; passed from state to state.
 
     Attributes:
@@ -55,22 +56,19 @@ class ReflectorContext:
     rewound_again: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """Reading a paged list. Left when it is complete or failed."""
 
     context: ReflectorContext
 
 
-@dataclass(frozen=True, slots=True)
-class Streaming:
+class Streaming(Struct, frozen=True):
     """Reading initial events into a temporary store. Left at their end bookmark."""
 
     context: ReflectorContext
 
 
-@dataclass(frozen=True, slots=True)
-class Watching:
+class Watching(Struct, frozen=True):
     """The store is complete and follows the stream. Left when the stream cannot be resumed."""
 
     context: ReflectorContext
@@ -79,48 +77,41 @@ class Watching:
 ActiveState: TypeAlias = Listing | Streaming | Watching
 
 
-@dataclass(frozen=True, slots=True)
-class BackingOff:
+class BackingOff(Struct, frozen=True):
     """Waiting before the next attempt."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(Struct, frozen=True):
     """Not started, or ended."""
 
 
 ReflectorState: TypeAlias = ActiveState | BackingOff | Stopped
 
 
-@dataclass(frozen=True, slots=True)
-class Synced:
+class Synced(Struct, frozen=True):
     """The store was replaced by a complete list. `paginated`: a cached list had several pages."""
 
     paginated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Stale:
+class Stale(Struct, frozen=True):
     """A list is older than the store and was rejected."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """The stream ended cleanly after `lived` seconds; `progressed`: it had a new event."""
 
     lived: float
     progressed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Silent:
+class Silent(Struct, frozen=True):
     """The stream timed out (INF-24) `quiet_for` seconds after its last event, None without one."""
 
     quiet_for: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rewound:
+class Rewound(Struct, frozen=True):
     """There is a sign that the store is wrong, because the server may have gone back in time.
 
     Its database may have been restored. `requested`: the sign is not from the stream itself.
@@ -130,8 +121,7 @@ class Rewound:
     requested: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Broken:
+class Broken(Struct, frozen=True):
     """A request failed or, if `started`, its stream."""
 
     error: SourceError
@@ -189,8 +179,7 @@ list at once, and to a streaming one if the server has them.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ReflectorTransition:
+class ReflectorTransition(Struct, frozen=True):
     """The result of a step.
 
     Attributes:

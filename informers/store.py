@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct
 
 from informers.errors import IndexFunctionError
 
@@ -98,30 +99,26 @@ def key_of(obj: ApiObject) -> str:
 # Results of the codec: pages of a list and events of a watch, as values.
 
 
-@dataclass(frozen=True, slots=True)
-class Upserted(Generic[T]):
+class Upserted(Struct, Generic[T], frozen=True):
     """ADDED or MODIFIED, which mean the same for a store."""
 
     object: T
 
 
-@dataclass(frozen=True, slots=True)
-class Removed(Generic[T]):
+class Removed(Struct, Generic[T], frozen=True):
     """DELETED, with the final state of the object."""
 
     object: T
 
 
-@dataclass(frozen=True, slots=True)
-class Bookmark:
+class Bookmark(Struct, frozen=True):
     """BOOKMARK: the server has sent everything up to `revision`."""
 
     revision: str
     ends_initial_events: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Undecodable:
+class Undecodable(Struct, frozen=True):
     """An object that cannot be decoded.
 
     Attributes:
@@ -138,8 +135,7 @@ class Undecodable:
     metadata: Metadata | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(Struct, frozen=True):
     """An unknown event type or an event without metadata: skipped and counted."""
 
     reason: str
@@ -148,8 +144,7 @@ class Ignored:
 WatchEvent: TypeAlias = Upserted[T] | Removed[T] | Bookmark | Undecodable | Ignored
 
 
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class Page(Struct, Generic[T], frozen=True):
     """One page of a list.
 
     Attributes:
@@ -163,8 +158,7 @@ class Page(Generic[T]):
     continue_: str
 
 
-@dataclass(frozen=True, slots=True)
-class Replaced(Generic[T]):
+class Replaced(Struct, Generic[T], frozen=True):
     """A complete list at one revision, paged or streamed.
 
     Attributes:

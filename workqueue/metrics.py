@@ -7,12 +7,12 @@ or become negative.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class QueueStatistics:
+
+class QueueStatistics(Struct, frozen=True):
     """A snapshot of a queue. Durations are in seconds.
 
     Attributes:
@@ -64,16 +64,14 @@ class QueueMetrics(Protocol):
 K = TypeVar("K", bound=Hashable)
 
 
-@dataclass(frozen=True, slots=True)
-class RunningKey(Generic[K]):
+class RunningKey(Struct, Generic[K], frozen=True):
     """A key in flight, and the seconds since it was handed out."""
 
     key: K
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class FailingKey(Generic[K]):
+class FailingKey(Struct, Generic[K], frozen=True):
     """A key that has failed since it was last forgotten.
 
     Attributes:
@@ -90,8 +88,7 @@ class FailingKey(Generic[K]):
     due: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueSnapshot(Generic[K]):
+class QueueSnapshot(Struct, Generic[K], frozen=True):
     """The statistics of a queue and its oldest keys.
 
     Attributes:

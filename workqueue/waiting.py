@@ -6,9 +6,10 @@ import math
 import random
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush, nsmallest
 from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from msgspec import Struct
 
 
 class TimerHandle(Protocol):
@@ -275,8 +276,7 @@ class Bands(Generic[K]):
 # because of the failures of others, for hours if a failing key is added often (WQ-23).
 
 
-@dataclass(frozen=True)
-class Backoff:
+class Backoff(Struct, frozen=True):
     """Delays that double with each failure: `min(base * 2**failures, cap)`.
 
     Attributes:

@@ -9,7 +9,6 @@ import ipaddress
 import ssl
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from msgspec import Struct
 
 _EARLIER = timedelta(hours=1)  # for clocks that differ
 _FOR_A_LEAF, _FOR_AN_AUTHORITY = ("digital_signature",), ("key_cert_sign", "crl_sign")
@@ -39,8 +39,7 @@ _USAGES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Certificate:
+class Certificate(Struct, frozen=True):
     """A certificate and its key.
 
     Attributes:
@@ -71,8 +70,7 @@ class Certificate:
         return context
 
 
-@dataclass(frozen=True, slots=True)
-class Authority:
+class Authority(Struct, frozen=True):
     """Issues certificates.
 
     Attributes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias, cast
+
+from msgspec import Struct
 
 from controller.apimachinery.custom_object import copied, mapping
 from controller.kube.objects import ContainerStateTerminated, Job, Pod
@@ -220,8 +221,7 @@ _BACKOFF_LIMIT: Final = 6
 """Kubernetes' default of `spec.backoffLimit`."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobEnd:
+class JobEnd(Struct, frozen=True):
     """The end of a Job of one pod at a time.
 
     Attributes:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, cast
 
@@ -56,8 +55,7 @@ class _Document(msgspec.Struct, frozen=True):
     components: _Components = _Components()
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectSchema:
+class ObjectSchema(msgspec.Struct, frozen=True):
     """A node of a schema, and the named nodes that it may refer to."""
 
     node: SchemaNode
@@ -209,8 +207,7 @@ async def read_schemas(
 # Finds fields that a schema does not have: a server drops them without a message.
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownField:
+class UnknownField(msgspec.Struct, frozen=True):
     """A field that the schema lacks: its full path, and the field that was probably meant."""
 
     path: str

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Final, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.kube.objects import ObjectMeta
 
@@ -13,8 +15,7 @@ _SPEC_PATH: Final = re.compile(r"(?<![\w.])spec(?=[.\[]|$)")
 """Matches the start of a path in the specification."""
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A validation error of an object, and all others that were found with it.
 
     Attributes:

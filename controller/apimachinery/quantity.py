@@ -7,11 +7,12 @@ apimachinery's `resource.Quantity`, so that what Manta writes compares equal to 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
 
 _NANO: Final = 10**9
 _LARGEST: Final = (2**63 - 1) * _NANO
@@ -46,8 +47,7 @@ class InvalidQuantity(ValueError):  # noqa: N818 - reads as what it says: an inv
     """The text is not a quantity."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(Struct, frozen=True):
     """An exact amount.
 
     Attributes:

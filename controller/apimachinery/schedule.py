@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct, field
 
 # Parses crontabs and finds their next or last tick in a time zone.
 #
@@ -32,8 +33,7 @@ class InvalidSchedule(ValueError):  # noqa: N818  says what it is
     """The text is not a schedule; the message names the invalid part and the error."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Bounds:
+class _Bounds(Struct, frozen=True):
     """The valid values of one field; `digits` matches its numbers."""
 
     name: str
@@ -82,8 +82,7 @@ def _pattern(bounds: _Bounds) -> str:
     return f",*{one}(,+{one})*,*"
 
 
-@dataclass(frozen=True, slots=True)
-class Crontab:
+class Crontab(Struct, frozen=True):
     """The fields of a crontab.
 
     Attributes:
@@ -306,8 +305,7 @@ _DESCRIPTORS: Final = {
 _EVERY: Final = "@every "
 
 
-@dataclass(frozen=True, slots=True)
-class Every:
+class Every(Struct, frozen=True):
     """Ticks at a fixed interval.
 
     Attributes:

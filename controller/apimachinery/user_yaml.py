@@ -15,12 +15,12 @@ import math
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any, Final, cast
 
 import yaml
+from msgspec import Struct
 
 MOST_VALUES: Final = 20_000
 MOST_LEVELS: Final = 64
@@ -62,8 +62,7 @@ class InvalidYaml(ValueError):  # noqa: N818
     """The text is not the YAML of a mapping that JSON can express."""
 
 
-@dataclass(frozen=True, slots=True)
-class YamlLimits:
+class YamlLimits(Struct, frozen=True):
     """The maximum sizes of YAML that is read.
 
     Attributes:
@@ -240,8 +239,7 @@ class _Reader:
         return value
 
 
-@dataclass(frozen=True, slots=True)
-class _Anchored:
+class _Anchored(Struct, frozen=True):
     """A value with an anchor, and how many values it counts for; none until its end is read."""
 
     value: Any = None

@@ -6,8 +6,9 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 import controller
 from controller.command.process import interruptible
@@ -65,8 +66,7 @@ async def connected(
         await transport.aclose()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionOptions:
+class ConnectionOptions(Struct, frozen=True, kw_only=True):
     """The arguments that all commands about objects of a cluster have.
 
     Attributes:

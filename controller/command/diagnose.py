@@ -49,8 +49,7 @@ _LINES: Final = "20000"
 """Lines of the operator's log, from its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class DiagnoseOptions(ConnectionOptions):
+class DiagnoseOptions(ConnectionOptions, frozen=True):
     """The arguments of `manta diagnose`.
 
     The target is `KIND/NAME` or its two words; nothing for all of the namespace. The archive has

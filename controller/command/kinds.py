@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from controller.ray.api import FeatureGates
 from controller.ray.api.batch_schedulers import chosen_scheduler
@@ -53,8 +55,7 @@ GATED: Final = {
 """The feature gates of kinds that are served only while they are on."""
 
 
-@dataclass(frozen=True, slots=True)
-class KindSettings:
+class KindSettings(Struct, frozen=True):
     """The settings of each kind; all have the same feature gates.
 
     Those of Kaito's kinds are None while their gate is off, so that nothing of them is loaded.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
 from controller import __version__
 from controller.apimachinery.user_yaml import InvalidYaml, YamlLimits, read_yaml_mapping
@@ -174,8 +174,7 @@ def _level(text: str) -> LogLevel:
     raise ValueError(f"a level is one of {', '.join(_LEVELS)}, or a number above 0")
 
 
-@dataclass(frozen=True, slots=True)
-class _Flag:
+class _Flag(msgspec.Struct, frozen=True):
     """A flag's parser, a word for the help, and the field that it sets if that has another name."""
 
     read: Callable[[str], object]
@@ -232,8 +231,7 @@ _WITHOUT_EFFECT: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ManagerOptions:
+class ManagerOptions(msgspec.Struct, frozen=True):
     """The options of a command line, with the configuration from flags or the file that they name.
 
     `without_effect` are flags that were given and change nothing.

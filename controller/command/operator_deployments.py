@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,8 +26,7 @@ CHART = Path(__file__).parents[3] / "charts" / "manta-operator"
 """The chart of a checkout."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeOptions(ConnectionOptions):
+class ChangeOptions(ConnectionOptions, frozen=True):
     """The options of `manta take-over` and `manta hand-back`.
 
     Without `chart` Manta is not installed and removed: the user starts and stops it. `deployment`

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TextIO
 
 import msgspec
@@ -228,8 +227,7 @@ def _show(report: Report, edits: Sequence[Difference]) -> None:
 Action = Literal["status", "pause", "resume", "undo", "history"]
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutOptions(ConnectionOptions):
+class RolloutOptions(ConnectionOptions, frozen=True):
     """The arguments of one subcommand.
 
     The revision is 0 for the previous one (`undo`) or for all (`history`); `timeout` are seconds

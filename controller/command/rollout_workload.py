@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
 import msgspec
@@ -32,8 +31,7 @@ KINDS: Final[Mapping[str, RolloutKind]] = {
 """Kinds by their names on the command line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(msgspec.Struct, frozen=True):
     """One object on the command line."""
 
     kind: RolloutKind

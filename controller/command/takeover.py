@@ -6,8 +6,9 @@ import io
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, redirect_stdout
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 import controller
 from controller.command.connection import CommandFailed, connected, with_remedy
@@ -36,8 +37,7 @@ USER_AGENT = f"manta-take-over/{controller.__version__}"
 _LABELS = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/name=manta-operator"
 
 
-@dataclass(frozen=True, slots=True)
-class Tools:
+class Tools(Struct, frozen=True):
     """What the steps use: `plan` returns the exit status of `manta plan`."""
 
     client: Client

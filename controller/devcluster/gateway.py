@@ -8,8 +8,9 @@ a proxy with sockets in `manta dev`, only an address in tests.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, Protocol
+
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.ownership import is_owned_by, owner_reference

@@ -6,12 +6,12 @@ Statuses are pure functions. Types and reasons of conditions are those of the Ga
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, Final
 
 import yaml
+from msgspec import Struct
 
 from controller.apimachinery.schema import add_conditions
 from controller.kube.objects import Condition, Gateway, HTTPRoute, KubeObject, Service, View
@@ -58,8 +58,7 @@ Status = dict[str, Any]
 PROTOCOL: Final = "HTTP"
 
 
-@dataclass(frozen=True, slots=True)
-class Listening:
+class Listening(Struct, frozen=True):
     """The addresses of a Gateway's listeners.
 
     Attributes:

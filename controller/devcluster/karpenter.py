@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, Final, TypeAlias
 
 import yaml
+from msgspec import Struct
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.schema import add_conditions
@@ -25,8 +25,7 @@ from controller.kube.objects import Condition, KubeObject, View
 from controller.kube.resources import NODES, Resource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimBehaviour:
+class ClaimBehaviour(Struct, frozen=True, kw_only=True):
     """The fate of a claim. All times are in seconds from its creation.
 
     Attributes:

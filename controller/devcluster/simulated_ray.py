@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from msgspec import Struct
+
 from controller.devcluster.simulated_serve import (
     Answer,
     SimulatedServe,
@@ -34,8 +36,7 @@ from controller.ray.dashboard import PURPOSE, REASON_MESSAGE, JobStatus
 # an actor may be never. Nothing happens at the deadline.
 
 
-@dataclass(frozen=True)
-class NodePod:
+class NodePod(Struct, frozen=True):
     """A Ray container that has joined. Another start of it is another node."""
 
     uid: str
@@ -113,8 +114,7 @@ Incarnation = tuple[str, str, int]
 """One start of a head: uid of its cluster, uid of its pod, restarts."""
 
 
-@dataclass(frozen=True)
-class Course:
+class Course(Struct, frozen=True):
     """How a job goes: seconds and result.
 
     `pending=NEVER`: it waits for resources, and a stop does not end it. `running=NEVER`: it runs
@@ -198,7 +198,7 @@ class SimulatedRay:
     course: Callable[[dict[str, Any]], Course] = lambda _body: Course()
     nodes: Callable[[Incarnation], Iterable[str]] = lambda _place: ("10.88.0.2",)
     pods: Callable[[Incarnation], Iterable[NodePod]] = lambda _place: ()
-    drain_course: Course = Course(pending=1.0, running=2.0)
+    drain_course: Course = field(default_factory=lambda: Course(pending=1.0, running=2.0))
     version: Callable[[Incarnation], str] = lambda _place: VERSION
     epoch: datetime = EPOCH
     courses: dict[str, Course] = field(default_factory=dict[str, Course])

@@ -7,12 +7,12 @@ import ssl
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
 import structlog
+from msgspec import Struct
 
 from controller.kube.errors import ConfigurationError, NotSent
 from informers import Clock
@@ -23,8 +23,7 @@ from informers import Clock
 # before each request. `InClusterCredentials` and `kubeconfig.py` implement them.
 
 
-@dataclass(frozen=True, slots=True)
-class ServerEndpoint:
+class ServerEndpoint(Struct, frozen=True):
     """Address of an API server.
 
     Attributes:
@@ -161,8 +160,7 @@ class RotatedFile:
 # Builds TLS contexts from certificates in memory.
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCertificate:
+class ClientCertificate(Struct, frozen=True):
     """A certificate chain and its private key, both PEM."""
 
     chain: bytes
@@ -302,8 +300,7 @@ RUN_TIMEOUT = 120.0
 """Seconds for one run, which may have to wait for a person to log in."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecCredential:
+class ExecCredential(Struct, frozen=True):
     """The result of a plugin: a header, a certificate, or both; `expires` is in UTC."""
 
     authorization: str = ""

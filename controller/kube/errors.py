@@ -30,8 +30,9 @@ KubeError
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 WEBHOOK_FAILED: Final = "Internal error occurred: failed calling webhook "
 """The beginning of a `Status`'s message after an admission webhook did not answer."""
@@ -76,8 +77,7 @@ class WriteUnconfirmed(OutcomeUnknown, UnexpectedResponse):
     """The response to a write is 2xx without the object; it may come from a proxy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """The `Status` object of an error response, or what another error body reveals."""
 
     code: int

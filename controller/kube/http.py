@@ -14,11 +14,11 @@ import time
 from asyncio import sslproto
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import quote, urlencode
 from weakref import WeakSet
 
+from msgspec import Struct
 from yarl import URL
 
 from controller.kube.credentials import Credentials
@@ -80,8 +80,7 @@ READ_BUFFER: Final = 8 * 1024
 """Bytes that a TLS connection reads at a time: most answers and events are shorter."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """Time limits of requests, in seconds.
 
     Attributes:

@@ -12,12 +12,12 @@ import binascii
 import os
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, cast
 
 import yaml
+from msgspec import Struct
 
 from controller.kube.credentials import (
     ClientCertificate,
@@ -145,8 +145,7 @@ async def load_kubeconfig(
     return credentials
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(Struct, frozen=True):
     """A context with its cluster and user; relative paths start at the folders of their files."""
 
     context: str
@@ -231,8 +230,7 @@ def _choose(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> _Ch
     return _Choice(named, namespace, cluster, cluster_folder, user, user_folder)
 
 
-@dataclass(frozen=True, slots=True)
-class _Section:
+class _Section(Struct, frozen=True):
     """The entries of one section in all files, by name; the first of several with a name wins."""
 
     singular: str

@@ -7,6 +7,8 @@ from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from controller.kube.errors import NotSent
 from controller.kube.responses import sleep_until
 from controller.kube.transport import Request
@@ -18,8 +20,7 @@ _WRITES = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delet
 _SUBRESOURCES_OF_NAMESPACES = frozenset({"status", "finalize"})
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """The scope of an answer: the requests to which it applies.
 
     Attributes:

@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -96,8 +95,7 @@ _UNCHECKED: Final = re.compile(
 """What an API server adds to a list of errors when it skipped rules: it tells no user anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """One complete response.
 
     Attributes:

@@ -14,8 +14,10 @@ from asyncio import TimerHandle
 from collections import Counter, OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from operator import attrgetter
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.kube import responses
 from controller.kube.errors import (
@@ -71,8 +73,7 @@ _STATUSES = frozenset({429, 503})
 _end = attrgetter("end")
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Struct, frozen=True):
     """A wait until `end`, in the clock's time, and the server's message."""
 
     end: float

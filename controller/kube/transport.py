@@ -8,8 +8,9 @@ inject faults.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct, field
 
 Chunks: TypeAlias = AsyncGenerator[bytes, None]
 RawResponse: TypeAlias = tuple[int, Mapping[str, str], Chunks]
@@ -26,8 +27,7 @@ ContentType: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """One request.
 
     Attributes:

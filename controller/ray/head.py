@@ -7,8 +7,9 @@ follows the pod, and the new template once a head of it exists.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from controller.apimachinery.ownership import is_owned_by, owner_reference
 from controller.apimachinery.problem import Problem
@@ -63,8 +64,7 @@ def is_of_pods(scope: str) -> bool:
     return scope == HEAD_SCOPE or scope.startswith(_WORKERS)
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """Names and addresses of one cluster's objects.
 
     Attributes:
@@ -151,8 +151,7 @@ _CHANGEABLE: Final = (labels.IDENTIFIER, labels.APP_NAME, labels.CREATED_BY)
 _OVER: Final = frozenset({"Failed", "Succeeded"})
 
 
-@dataclass(frozen=True, slots=True)
-class HeadEndpoint:
+class HeadEndpoint(Struct, frozen=True):
     """What others need to know of a head in order to point to it.
 
     Attributes:
@@ -332,8 +331,7 @@ OUR_JOBS: Final = f"{labels.CREATED_BY}={labels.CREATED_BY_VALUE}"
 # annotation of the RayJob, because KubeRay's CRD prunes unknown fields of the status.
 
 
-@dataclass(frozen=True, slots=True)
-class HeadIncarnation:
+class HeadIncarnation(Struct, frozen=True):
     """A head that is running or starting.
 
     Attributes:

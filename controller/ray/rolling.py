@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 # The input of a rolling replacement: units, reduced to booleans, and groups of them.
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """The units that a group may lack, or have in addition, during a replacement. Not both are 0.
 
     Attributes:
@@ -22,8 +22,7 @@ class Budget:
     surge: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """The unit of replacement: a worker pod, a replica of several hosts, or a cluster.
 
     Attributes:
@@ -67,8 +66,7 @@ class Unit:
         return self.staying and self.available
 
 
-@dataclass(frozen=True, slots=True)
-class UnitGroup:
+class UnitGroup(Struct, frozen=True):
     """Units that are created from one template.
 
     Attributes:
@@ -110,8 +108,7 @@ class UnitGroup:
 # The turns of groups: a limited number rolls at a time, in order, each until it is finished.
 
 
-@dataclass(frozen=True, slots=True)
-class Turns:
+class Turns(Struct, frozen=True):
     """The groups that may roll.
 
     Attributes:
@@ -169,8 +166,7 @@ class Permission(Enum):
     HOLD = "replace nothing: paused, not the group's turn, or the state of units is not known"
 
 
-@dataclass(frozen=True, slots=True)
-class Moves:
+class Moves(Struct, frozen=True):
     """The moves that are due now. They may be made at once, in any order, or in part.
 
     Attributes:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from msgspec import Struct, field
 
 import controller
 from controller.ray.api.batch_schedulers import BatchScheduler
@@ -25,8 +26,7 @@ _FIVE_MINUTES: Final = timedelta(minutes=5)
 _LOCALTIME: Final = Path("/etc/localtime")
 
 
-@dataclass(frozen=True, slots=True)
-class RaySettings:
+class RaySettings(Struct, frozen=True):
     """Settings of the controllers of the Ray kinds.
 
     Attributes:

@@ -8,11 +8,11 @@ that what users and other controllers change stays theirs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import READY, ConditionSet
 from controller.apimachinery.custom_object import mapping, mappings
@@ -39,8 +39,7 @@ T = TypeVar("T", bound=KubeObject)
 Child = TypeVar("Child", bound=KubeObject)
 
 
-@dataclass(frozen=True, slots=True)
-class Children:
+class Children(msgspec.Struct, frozen=True):
     """The children of one resource that an object is to have.
 
     Attributes:
@@ -55,8 +54,7 @@ class Children:
     repairs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Seen(Generic[T]):
+class Seen(msgspec.Struct, Generic[T], frozen=True):
     """Everything that a plan may depend on.
 
     Attributes:
@@ -72,7 +70,7 @@ class Seen(Generic[T]):
     resource: Resource[T]
     obj: T
     children: Mapping[Resource[Any], Mapping[str, KubeObject]]
-    blocked: Mapping[Resource[Any], Mapping[str, str]] = field(
+    blocked: Mapping[Resource[Any], Mapping[str, str]] = msgspec.field(
         default_factory=dict["Resource[Any]", "Mapping[str, str]"]
     )
     pending: frozenset[str] = frozenset()

@@ -12,7 +12,6 @@ import math
 import random
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -76,8 +75,7 @@ RELEASED_SECONDS: Final = 1
 """Duration of a lease without a holder."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(msgspec.Struct, frozen=True):
     """A Lease as it was read.
 
     Attributes:

@@ -6,8 +6,10 @@ import math
 import random
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import EVENTS, Resource

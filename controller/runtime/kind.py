@@ -9,9 +9,10 @@ logs and metrics.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+
+from msgspec import Struct, field
 
 from controller.apimachinery.object_schema import ObjectSchema
 from controller.apimachinery.problem import Problem
@@ -36,8 +37,7 @@ NAMESPACE_TERMINATING = "NamespaceTerminating"
 """Reason of a create error that is permanent: the namespace is being deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class CreateError:
+class CreateError(Struct, frozen=True):
     """The error with which the server rejected a create.
 
     Attributes:
@@ -49,8 +49,7 @@ class CreateError:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledSchema:
+class InstalledSchema(Struct, frozen=True):
     """The schema of a resource that the API server publishes.
 
     Attributes:
@@ -67,8 +66,7 @@ class InstalledSchema:
     is_current: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class LogText:
+class LogText(Struct, frozen=True):
     """The result of a `LogTail`.
 
     Attributes:
@@ -80,8 +78,7 @@ class LogText:
     unavailable: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FailedCreate:
+class FailedCreate(Struct, frozen=True):
     """The result of a `FailedCreates`.
 
     Attributes:
@@ -95,8 +92,7 @@ class FailedCreate:
     unavailable: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(Struct, frozen=True):
     """An object that exists and cannot be decoded.
 
     Attributes:
@@ -116,8 +112,7 @@ class ObjectUnreadable(Exception):  # noqa: N818  named after what is wrong
         self.reason = "Unreadable"
 
 
-@dataclass(frozen=True, slots=True)
-class References(Generic[T]):
+class References(Struct, Generic[T], frozen=True):
     """References of primaries to objects that they do not own, such as by a name in their status.
 
     An event of an object enqueues the primaries for which `of_primary` gives one of the keys that
@@ -137,8 +132,7 @@ class References(Generic[T]):
     through: Resource[Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Owned(Generic[T]):
+class Owned(Struct, Generic[T], frozen=True):
     """A resource whose objects a kind creates, counts and deletes.
 
     Attributes:

@@ -10,10 +10,10 @@ import gc
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -157,8 +157,7 @@ class RuntimeMetrics:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerMetrics:
+class ControllerMetrics(Struct, frozen=True):
     """The metrics of one controller."""
 
     reconciled: Callable[[ResultLabel], None]
@@ -252,8 +251,7 @@ _REMEMBERED = 60
 """Number of measurements to remember: those of a minute."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoopLag:
+class LoopLag(Struct, frozen=True):
     """The lateness of the monitor's timer in seconds: the latest, and the longest of a minute."""
 
     latest: float

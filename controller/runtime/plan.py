@@ -7,15 +7,15 @@ compared; `reconcile/executor.py` carries them out.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct, field
 
 from controller.kube.resources import Resource
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """An event for `kubectl describe` (events.k8s.io/v1).
 
     Attributes:
@@ -38,8 +38,7 @@ class Event:
     quotes: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """The object that a write is about.
 
     `scope` names the part of the owner whose numbers depend on this write (`head`,
@@ -58,8 +57,7 @@ class Target:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaMember:
+class ReplicaMember(Struct, frozen=True):
     """The position of an object in a replica whose members are created one after the other.
 
     The runtime remembers how many members exist, so that a planner can tell a replica that this
@@ -76,8 +74,7 @@ class ReplicaMember:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(Struct, frozen=True):
     """POST `body` under a name chosen by the planner; repetitions use the same name.
 
     `secret` generates a patch that is merged into the body of each request and not kept anywhere,
@@ -89,12 +86,11 @@ class Create:
     body: Mapping[str, Any]
     member: ReplicaMember | None = None
     on_success: Event | None = None
-    secret: Callable[..., Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
+    secret: Callable[..., Mapping[str, Any]] | None = None
     reads: Target | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MergePatch:
+class MergePatch(Struct, frozen=True):
     """JSON merge patch of maps and scalars that we own.
 
     `uid` and `resource_version` are sent as preconditions; the latter is required if the patch
@@ -109,8 +105,7 @@ class MergePatch:
     on_success: Event | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JsonPatch:
+class JsonPatch(Struct, frozen=True):
     """RFC 6902 patch; preconditions are `test` operations inside `operations`."""
 
     target: Target
@@ -120,8 +115,7 @@ class JsonPatch:
     on_success: Event | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(Struct, frozen=True):
     """Live GET, then PUT of the object with `merge` applied, under its resourceVersion.
 
     For resources for which KubeRay's RBAC grants no `patch`. `secret` and `reads` are as those of
@@ -132,12 +126,11 @@ class Replace:
     uid: str
     merge: Mapping[str, Any]
     on_success: Event | None = None
-    secret: Callable[..., Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
+    secret: Callable[..., Mapping[str, Any]] | None = None
     reads: Target | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True):
     """DELETE with the uid as precondition. A 404 or another uid counts as success."""
 
     target: Target
@@ -172,15 +165,13 @@ def subresource_of(write: Write) -> Literal["", "status"]:
             return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(Struct, frozen=True):
     """A live GET that the planner needs before it can decide."""
 
     target: Target
 
 
-@dataclass(frozen=True, slots=True)
-class LiveList:
+class LiveList(Struct, frozen=True):
     """A live list that the planner needs before it can decide.
 
     Objects of the owner that it returns and no cache shows become visible to `observe`. It is for
@@ -192,8 +183,7 @@ class LiveList:
     label_selector: str
 
 
-@dataclass(frozen=True, slots=True)
-class LogTail:
+class LogTail(Struct, frozen=True):
     """The last lines of a container's log, which the planner needs before it continues.
 
     The log of the newest selected pod is read once. A failure is a result too, so that no plan
@@ -221,8 +211,7 @@ class LogTail:
     restarts: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FailedCreates:
+class FailedCreates(Struct, frozen=True):
     """The events of an object about pods that it could not create.
 
     A failure is a result too. `Record.failed_create` returns the last result.
@@ -241,16 +230,14 @@ class FailedCreates:
 AnyLookup: TypeAlias = Lookup | LiveList | LogTail | FailedCreates
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseDuration:
+class PhaseDuration(Struct, frozen=True):
     """The duration of a phase in an object's life that has just ended, in seconds."""
 
     phase: str
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class StatusPatch:
+class StatusPatch(Struct, frozen=True):
     """The complete wanted values of the status fields that we own.
 
     No request is sent if they equal the present ones. `urgent` is False if only counters or texts
@@ -276,8 +263,7 @@ class StatusPatch:
     records: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The steps of one reconcile: lookups, commit, commands, stages, independent writes, status.
 
     Attributes:
@@ -308,7 +294,7 @@ class Plan:
     status: StatusPatch | None = None
     events: tuple[Event, ...] = ()
     requeue_after: float | None = None
-    memory: Any = field(default=None, repr=False, compare=False)
+    memory: Any = None
 
 
 def stages_of(*groups: Iterable[Write]) -> tuple[tuple[Write, ...], ...]:
@@ -320,8 +306,7 @@ DELETED_AGAIN: Final = "DeletedAgain"
 """Reason of the failure that reports an object which others keep deleting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """A write that did not succeed, with the server's reason and message.
 
     Attributes:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Final
+
+from msgspec import Struct
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import mapping
@@ -30,8 +31,7 @@ class Severity(IntEnum):
     IN_PROGRESS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """A kind of cause.
 
     Attributes:

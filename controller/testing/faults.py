@@ -8,10 +8,11 @@ places. A journal records every request and every event.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.kube import responses
 from controller.kube.errors import NotSent, OutcomeUnknown
@@ -34,37 +35,31 @@ EXPIRED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(msgspec.Struct, frozen=True):
     """The connection is refused: `NotSent`."""
 
 
-@dataclass(frozen=True, slots=True)
-class LostRequest:
+class LostRequest(msgspec.Struct, frozen=True):
     """The request is lost on its way and nothing happens; the client cannot know that."""
 
 
-@dataclass(frozen=True, slots=True)
-class LostResponse:
+class LostResponse(msgspec.Struct, frozen=True):
     """The request is carried out, and its answer is lost: `OutcomeUnknown`."""
 
 
-@dataclass(frozen=True, slots=True)
-class DelayedRequest:
+class DelayedRequest(msgspec.Struct, frozen=True):
     """The request waits so many seconds before it is carried out."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class DelayedResponse:
+class DelayedResponse(msgspec.Struct, frozen=True):
     """The request is carried out at once, its answer waits so many seconds."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorResponse:
+class ErrorResponse(msgspec.Struct, frozen=True):
     """The server answers with an error `Status` and does nothing.
 
     `{n}` in the message stands for the number of the request, so that every text is another one.
@@ -77,22 +72,19 @@ class ErrorResponse:
     retry_after: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Lag:
+class Lag(msgspec.Struct, frozen=True):
     """Each line of a watch, bookmarks included, arrives so many seconds late, in order."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(msgspec.Struct, frozen=True):
     """A watch ends in place of an event: by a reset, or cleanly."""
 
     cleanly: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(msgspec.Struct, frozen=True):
     """An ERROR event with 410 takes the place of an event, and the watch ends."""
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.transport import Chunks
@@ -18,8 +19,7 @@ from informers import Clock, LineSplitter
 _LINE_LIMIT = 1 << 30
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(Struct, frozen=True):
     """How one line is delivered.
 
     Attributes:

@@ -18,8 +18,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 _OF_NAMESPACES = {"status", "finalize"}
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(msgspec.Struct, frozen=True):
     """The RBAC attributes of a request.
 
     Attributes:
@@ -90,8 +89,7 @@ def _name_in(body: bytes | None) -> str:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class EventAttributes:
+class EventAttributes(msgspec.Struct, frozen=True):
     """The attributes of one line of a watch.
 
     Attributes:
@@ -143,8 +141,7 @@ class JournalEntry:
     body: bytes = field(default=b"", repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveredEvent:
+class DeliveredEvent(msgspec.Struct, frozen=True):
     """One line of a watch that reached the client."""
 
     resource: str

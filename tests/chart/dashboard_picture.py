@@ -16,10 +16,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.manifests import load
@@ -45,8 +46,7 @@ LEGEND: Final = 4
 """Lines of the legend."""
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(Struct, frozen=True):
     legend: str
     points: list[tuple[float, float]]
 

@@ -13,12 +13,12 @@ import subprocess
 import urllib.request
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec import Struct, field
 
 from tests.chart.helm import ROOT
 from tests.chart.prometheus import (
@@ -62,8 +62,7 @@ ELSEWHERE = {
 """Alerts that test_provoked_alerts.py and test_alerts_about_objects.py fire, in virtual time."""
 
 
-@dataclass(frozen=True)
-class Find:
+class Find(Struct, frozen=True):
     """What fires, and what following its runbook shows.
 
     Attributes:

@@ -6,10 +6,10 @@ import asyncio
 import gc
 import random
 import tracemalloc
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from informers import (
     BackoffSettings,

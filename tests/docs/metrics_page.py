@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from controller.command.kinds import KindSettings
@@ -42,8 +42,7 @@ SECTIONS: Final = {
 _OF_HISTOGRAMS: Final = ("_bucket", "_sum", "_count")
 
 
-@dataclass(frozen=True, order=True)
-class Metric:
+class Metric(Struct, frozen=True, order=True):
     """A metric as Prometheus sees it.
 
     Attributes:

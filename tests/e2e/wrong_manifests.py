@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 CLUSTER: Final = """\
 apiVersion: ray.io/v1
@@ -80,8 +81,7 @@ spec:
 {_spec(JOB)}"""
 
 
-@dataclass(frozen=True)
-class Wrong:
+class Wrong(Struct, frozen=True):
     """A manifest with one error.
 
     Attributes:

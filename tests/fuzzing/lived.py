@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -35,8 +34,7 @@ PEAK = {"description": "Peak tokens per minute", "value": "120000"}
 MEASURED = {"performance": {"metrics": {"peakTokensPerMinute": PEAK}}}
 
 
-@dataclass(frozen=True)
-class Life:
+class Life(msgspec.Struct, frozen=True):
     """What a user creates, and who operates it.
 
     Attributes:

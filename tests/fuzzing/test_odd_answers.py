@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.ray.dashboard import JobInfo
 from controller.ray.dashboard.responses import MAX_MESSAGE
@@ -59,10 +60,10 @@ def texts(value: Any, depth: int = 0) -> Iterator[str]:
         case list() | tuple():
             for member in cast("list[Any] | tuple[Any, ...]", value):
                 yield from texts(member, depth + 1)
-        case _ if is_dataclass(value):
-            for field in fields(value):
-                if field.name != "config":  # compared with what is wanted, and never shown
-                    yield from texts(getattr(value, field.name), depth + 1)
+        case Struct():
+            for name in value.__struct_fields__:
+                if name != "config":  # compared with what is wanted, and never shown
+                    yield from texts(getattr(value, name), depth + 1)
         case _:
             yield str(value)
 

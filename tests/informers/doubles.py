@@ -87,8 +87,7 @@ def status(code: int, reason: str = "", message: str = "", **details: Any) -> by
     return event("ERROR", body | ({"details": details} if details else {}))
 
 
-@dataclass(frozen=True)
-class Pause:
+class Pause(msgspec.Struct, frozen=True):
     seconds: float
 
 

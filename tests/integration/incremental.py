@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from tests.fakes.gateways import CLASS, SimulatedListeners
 from tests.integration.harness import cluster_of
 from tests.integration.rayservices import Services, serve_config, service_manifest, with_image
@@ -56,8 +58,7 @@ def third(manifest: dict[str, Any]) -> dict[str, Any]:
     return edited
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
+class Shares(Struct, frozen=True):
     active: int
     pending: int
     weight: int

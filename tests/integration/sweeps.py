@@ -7,10 +7,10 @@ with a fault in that very place. Nothing else differs: same past, same times.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 import pytest
+from msgspec import Struct
 
 from controller.testing.faults import JournalEntry, LostRequest, LostResponse, Rule
 from tests.integration.forks import Forks
@@ -19,8 +19,7 @@ from tests.integration.harness import RunningOperator, World
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(Struct, frozen=True):
     """The operator is killed as it makes the write, or as it gets the answer; another starts."""
 
     applied: bool = True

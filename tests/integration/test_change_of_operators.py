@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.command.connection import CommandFailed
 from controller.command.operator_deployments import DEPLOYMENTS, ChangeOptions

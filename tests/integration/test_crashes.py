@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from controller.ray.api import RAYCLUSTERS
 from controller.testing.faults import Gone, Lag, Rule
@@ -41,8 +41,7 @@ def lag() -> Rule:
     return Rule(Lag(LAG_SECONDS), resource="pods")
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     created: int
     deleted: int
     most_live_heads: int

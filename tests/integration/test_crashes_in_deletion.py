@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 
 import pytest
+from msgspec import Struct
 
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.resources import JOBS
@@ -24,8 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.embedded_only, pytest.mark.timeout(3
 LAG_SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """What is the same whatever happens."""
 
     heads_when_cleaning: int

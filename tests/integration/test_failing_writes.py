@@ -6,10 +6,10 @@ Most creates are in `test_failing_keys`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from controller.apimachinery.ownership import owner_reference
 from controller.kaito.api.definitions import kaito_definitions
@@ -236,8 +236,7 @@ async def keep_many_revisions(world: World) -> None:
         await world.user.create(CONTROLLER_REVISIONS, world.namespace, body)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A write that fails.
 
     Attributes:

@@ -10,11 +10,12 @@ import asyncio
 import random
 from collections import defaultdict
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import find_condition
 from controller.command.kinds import kinds_of
@@ -59,8 +60,7 @@ class After(Enum):
     ALL_GOES = "first the workers go, then the cluster, then the job"
 
 
-@dataclass(frozen=True)
-class Fate:
+class Fate(Struct, frozen=True):
     """What is to become of the job of a manifest.
 
     Attributes:
@@ -92,8 +92,7 @@ FOREIGN_CLUSTER = "ray-cluster-kuberay"
 """What `use-existing-raycluster` selects, and no sample makes."""
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """A file with a RayJob or a RayCronJob, and what goes with it."""
 
     file: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.ray.dashboard import JobStatus
 from controller.testing.faults import JournalEntry, watch_lag
@@ -31,8 +32,7 @@ SHARDS = 4
 in_shards = shards(SHARDS)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     state: str
     failed: int
     succeeded: int

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from controller.ray.dashboard.client import TIMEOUT
 from controller.testing.faults import Gone, JournalEntry, watch_lag
@@ -48,8 +48,7 @@ PATIENCE = 900.0
 """Seconds for one step, faults included."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """How a scenario ends."""
 
     served: tuple[tuple[str, ...], ...]
@@ -57,8 +56,7 @@ class Outcome:
     wrong: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     services: Services
     listeners: SimulatedListeners
     referee: SteadyReferee
@@ -79,8 +77,7 @@ class Stage:
         return len(await self.services.clusters()) == 1
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Struct, frozen=True):
     """What the user does while the operator runs, and how it ends."""
 
     play: Callable[[Stage], Awaitable[Outcome]]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import yaml
+from msgspec import Struct
 
 from controller.kube.errors import NotFound
 from controller.kube.resources import SERVICES
@@ -39,8 +39,7 @@ pytestmark = [
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """A RayService of a file, and the other documents of the file."""
 
     file: str

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from msgspec import Struct
 
 from tests.lab.programs import path_of, why_missing
 from tests.lab.running import StartError, running, wait_until_ready
@@ -36,8 +36,7 @@ NODE_CONTROLLERS = ("nodelifecycle", "taint-eviction-controller")
 """Not run by default: between two tests no kubelet reports anything."""
 
 
-@dataclass(frozen=True)
-class ControlPlane:
+class ControlPlane(Struct, frozen=True):
     """A control plane that runs.
 
     Attributes:

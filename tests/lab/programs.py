@@ -12,8 +12,9 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from controller.command.development.runs import cache_dir
 
@@ -24,8 +25,7 @@ VERSIONED = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 """Packages whose variables say which version of Kubernetes a program is."""
 
 
-@dataclass(frozen=True)
-class Module:
+class Module(Struct, frozen=True):
     """A Go module in a folder of the lab.
 
     Attributes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 KILLED = {"killed", "timeout", "segfault"}
 """A mutant that runs for ever is noticed too, as is one that takes all memory."""
@@ -13,8 +14,7 @@ KILLED = {"killed", "timeout", "segfault"}
 _SEPARATOR = "ǁ"  # mutmut's, around a class
 
 
-@dataclass(frozen=True)
-class Mutant:
+class Mutant(Struct, frozen=True):
     """A mutant.
 
     Attributes:
@@ -53,8 +53,7 @@ class Mutant:
         return f"{self.module}.{mangled}"
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """The lines that a mutant takes away, and those that it puts in their place.
 
     They are without indentation, several lines joined by a space: this stays when mutants are
@@ -80,8 +79,7 @@ _TEXT = re.compile(r'"[^"]*"')
 _CAST = re.compile(r'\bcast\((?:None|"[^"]*"), ')
 
 
-@dataclass(frozen=True)
-class Equivalent:
+class Equivalent(Struct, frozen=True):
     """A mutant that behaves as the code does, as far as anybody can see.
 
     Attributes:

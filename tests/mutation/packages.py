@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".mutation"
 """Not in Git: a folder for each package, with its mutants and what became of them."""
 
 
-@dataclass(frozen=True)
-class Package:
+class Package(Struct, frozen=True):
     """A package, or a part of one, whose mutants are tried together.
 
     Attributes:

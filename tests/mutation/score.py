@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from tests.mutation.mutant import Change, Equivalent, Mutant, is_for_type_checkers, is_wording
 
@@ -21,8 +22,7 @@ class Results(Protocol):
     def change(self, mutant: Mutant) -> Change: ...
 
 
-@dataclass(frozen=True)
-class Score:
+class Score(Struct, frozen=True):
     """What became of the mutants of a package.
 
     Attributes:

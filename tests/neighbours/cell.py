@@ -9,8 +9,9 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from tests.integration.harness import measured_once
 from tests.neighbours.kinds import Column, Manifest
@@ -40,8 +41,7 @@ takes alone: a RayJob that can run at last still has to run.
 """
 
 
-@dataclass(frozen=True)
-class Alone:
+class Alone(Struct, frozen=True):
     """What an object does when nothing disturbs it.
 
     Attributes:

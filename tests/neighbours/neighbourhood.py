@@ -8,10 +8,11 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.run.operator import collect_orphans

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from controller.ray.settings import CERT_MANAGER
 from tests.neighbours.kinds import Column
@@ -35,8 +36,7 @@ def unless_it_serves(named: str) -> Mapping[str, str]:
 _REASON = re.compile(r"^[A-Z][A-Za-z]+\.\*")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sickness:
+class Sickness(Struct, frozen=True, kw_only=True):
     """One row of the table.
 
     Attributes:

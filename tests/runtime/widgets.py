@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from controller.apimachinery.conditions import ConditionSet
@@ -97,8 +98,7 @@ def definition(resource: Resource[Any]) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Struct, frozen=True):
     widget: Widget
     children: tuple[KubeObject, ...]
     revision: str

@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from controller.kube.client import Client
 from controller.kube.errors import KubeError
@@ -29,8 +30,7 @@ def last_ones(replicas: list[Names], count: int) -> list[Names]:
     return replicas[-count:]
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(Struct, frozen=True):
     """A worker group as the autoscaler sees it.
 
     Attributes:

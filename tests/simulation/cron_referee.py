@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec import Struct
+
 from controller.apimachinery.conditions import parse_rfc3339
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api import RAYJOBS
@@ -29,8 +31,7 @@ LIMITS = {"SUCCEEDED": "successfulJobsHistoryLimit", "FAILED": "failedJobsHistor
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True)
-class CronWish:
+class CronWish(Struct, frozen=True):
     """What a RayCronJob asks for at one generation."""
 
     generation: int
@@ -59,8 +60,7 @@ class CronWish:
         return self.spec.get(LIMITS[end])
 
 
-@dataclass(frozen=True)
-class CronRun:
+class CronRun(Struct, frozen=True):
     """A RayJob of a RayCronJob at one moment; its end is empty while it is active."""
 
     name: str
@@ -96,8 +96,7 @@ class CronHistory:
         return [each for each in self.wishes if each.generation >= generation]
 
 
-@dataclass(frozen=True)
-class Intent:
+class Intent(Struct, frozen=True):
     """What an operator knew when it first planned a write, and when that was."""
 
     generation: int

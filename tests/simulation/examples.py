@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from msgspec import Struct
 
 from tests.simulation import strategies
 from tests.simulation.cron_strategies import lives_of_crons
@@ -18,8 +18,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.simulation import play
 
 
-@dataclass(frozen=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """How long the examples of one seed took, in seconds of this processor."""
 
     examples: int

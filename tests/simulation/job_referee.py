@@ -10,6 +10,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from controller.apimachinery.conditions import READY, find_condition
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
@@ -48,8 +50,7 @@ UNDER_WAY = 10.0
 """Seconds for which a submission may be under way."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A RayJob at one moment.
 
     Attributes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from controller.kube.errors import KubeError
@@ -38,16 +38,14 @@ class MindfulElector(Elector):
         self.memory.begin()
 
 
-@dataclass(frozen=True, eq=False)
-class Candidate:
+class Candidate(Struct, frozen=True, eq=False):
     """A process's part in the election, with a connection of its own."""
 
     elector: MindfulElector
     transport: FaultyTransport
 
 
-@dataclass(frozen=True, eq=False)
-class Process:
+class Process(Struct, frozen=True, eq=False):
     """An operator that runs."""
 
     operator: RunningOperator

@@ -12,8 +12,10 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import find_condition
 from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
@@ -46,8 +48,7 @@ TURNS = "GroupsUpgrading"
 REDIS_FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(Struct, frozen=True):
     """What an operator knew when it first planned a write.
 
     Attributes:
@@ -61,8 +62,7 @@ class Intent:
     heads: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A Ray pod at one moment.
 
     Attributes:

@@ -8,14 +8,14 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tests.simulation.rolling_wish import says_its_version
 from tests.simulation.wishes import GroupWish, Wish
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
+class Worker(Struct, frozen=True):
     """A worker in one view, and what the plan does to it.
 
     Attributes:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class RollingWish:
+
+class RollingWish(Struct, frozen=True):
     """The settings at one generation."""
 
     surge: int | str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.resources import HTTP_ROUTES
@@ -26,8 +27,7 @@ LATE = 60.0
 FULL = 100
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """Percent of its full size that each cluster had ready from a moment on, by uid."""
 
     time: float

@@ -99,8 +99,7 @@ IDLE_TIMEOUT = 10.0
 """Seconds until an autoscaler gives up a worker that the load does not need."""
 
 
-@dataclass(frozen=True, eq=False)
-class Weather:
+class Weather(msgspec.Struct, frozen=True, eq=False):
     """A fault that lasts.
 
     Attributes:
@@ -113,8 +112,7 @@ class Weather:
     process: Process | None = None
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """What became of a scenario.
 
     Attributes:

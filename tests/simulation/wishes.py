@@ -6,13 +6,14 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from tests.simulation.rolling_wish import RollingWish, edition_of, rolling_wish_of
 
 SCALING = frozenset({"replicas", "minReplicas", "maxReplicas", "scaleStrategy", "suspend"})
 
 
-@dataclass(frozen=True, slots=True)
-class GroupWish:
+class GroupWish(Struct, frozen=True):
     """A worker group at one generation.
 
     Attributes:
@@ -31,8 +32,7 @@ class GroupWish:
         return 0 if self.suspended else self.replicas * self.hosts
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """A RayCluster at one generation.
 
     Attributes:

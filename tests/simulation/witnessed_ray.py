@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.devcluster.simulated_ray import SimulatedNodes
 from controller.devcluster.simulated_serve import Answer, SimulatedServe
@@ -36,8 +38,7 @@ APPLICATIONS = {"unhealthy": "UNHEALTHY", "deploy failed": "DEPLOY_FAILED"}
 """What Serve says of each application; `hello` is the one of all configs."""
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Struct, frozen=True):
     """A submission that was accepted by a head."""
 
     place: Incarnation

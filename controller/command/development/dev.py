@@ -11,11 +11,12 @@ import secrets
 import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
 
 from controller.command.development.demos.view import pod_state
 from controller.command.development.embedded_cluster import (
@@ -144,8 +145,7 @@ def default_kubeconfig(name: str, environment: Mapping[str, str] = os.environ) -
     return cache_dir(environment) / file
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DevOptions:
+class DevOptions(Struct, frozen=True, kw_only=True):
     """Options of `manta dev`.
 
     Attributes:

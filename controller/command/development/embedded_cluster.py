@@ -14,7 +14,6 @@ import secrets
 import ssl
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -103,8 +102,7 @@ _HOSTS = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedCluster:
+class EmbeddedCluster(msgspec.Struct, frozen=True):
     """A running embedded cluster and how to reach it: CA certificate (PEM), administrator's token.
 
     In this process every client of its server is the administrator.

@@ -11,11 +11,11 @@ import sys
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
+from msgspec import Struct
 
 from controller.kube.errors import ConfigurationError
 
@@ -213,8 +213,7 @@ def _plain(node: yaml.Node) -> Any:
 _EXTENSION = "manta.dev/run"
 
 
-@dataclass(frozen=True, slots=True)
-class DevContext:
+class DevContext(Struct, frozen=True):
     """Cluster, user and context of one name, which point to the record of a run."""
 
     name: str

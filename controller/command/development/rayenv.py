@@ -19,9 +19,10 @@ import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from controller.command.development.runs import cache_dir
 from controller.kube.errors import ConfigurationError
@@ -49,8 +50,7 @@ _PIN = re.compile(r"^([a-z0-9-]+)==([^ ]+)", re.MULTILINE)
 _MARKER = "made-from"
 
 
-@dataclass(frozen=True, slots=True)
-class RayEnvironment:
+class RayEnvironment(Struct, frozen=True):
     """A virtual environment created from a lock file with hashes; it may not exist yet."""
 
     folder: Path

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from msgspec import Struct
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import conditions_of, mapping, mappings, status_of
@@ -28,8 +29,7 @@ _WAIT_BOUNDS: Final = (2, 10, 60, 600)
 _LEAST_SPAN: Final = timedelta(seconds=10)
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """A part of a bar: where it begins and how long it is, in per cent; `title` says it."""
 
     colour: str
@@ -38,8 +38,7 @@ class Segment:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """A bar of a chart; `value` stands in the table that says the same."""
 
     label: str
@@ -47,8 +46,7 @@ class Bar:
     segments: tuple[Segment, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """What a list shows: kind (`rayclusters`), namespace, text in names, state; page from 1."""
 
     kind: str = ""
@@ -58,8 +56,7 @@ class Query:
     page: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """One page of the objects that a query finds, and charts of all of them."""
 
     objects: Sequence[ObjectStatus]
@@ -103,8 +100,7 @@ def listing(seen: Seen, query: Query, now: datetime) -> Listing:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """Something that happened: `at` is its place on the line of time, in per cent."""
 
     time: datetime
@@ -114,8 +110,7 @@ class Moment:
     colour: str
 
 
-@dataclass(frozen=True, slots=True)
-class Details:
+class Details(Struct, frozen=True):
     """An object with all that the page says of it.
 
     Attributes:

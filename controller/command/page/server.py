@@ -8,7 +8,6 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -17,6 +16,7 @@ from urllib.parse import urlencode
 
 import structlog
 from aiohttp import hdrs, web
+from msgspec import Struct
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import mapping
@@ -122,8 +122,7 @@ class Reviewed:
         return viewer
 
 
-@dataclass(frozen=True, slots=True)
-class _ReviewedUser:
+class _ReviewedUser(Struct, frozen=True):
     client: Client
     user: dict[str, Any]
 

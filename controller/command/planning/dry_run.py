@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -216,8 +215,7 @@ class Refusal(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ServerAnswers:
+class ServerAnswers(msgspec.Struct, frozen=True):
     """What the API server would refuse of all planned writes, and what could not be asked."""
 
     refusals: tuple[Refusal, ...]

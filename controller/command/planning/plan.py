@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import groupby
 from pathlib import Path
@@ -44,8 +43,7 @@ Json = dict[str, Any]
 USER_AGENT = f"manta-plan/{controller.__version__}"
 
 
-@dataclass(frozen=True, slots=True)
-class PlanRequest(ConnectionOptions):
+class PlanRequest(ConnectionOptions, frozen=True):
     """The subject of a plan, with the settings of the kinds as the operator has them.
 
     Without a file it is about all existing objects, of a namespace or all; offline, about an empty

@@ -7,12 +7,12 @@ import gc
 import random
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
 import structlog
+from msgspec import Struct
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
 
@@ -50,8 +50,7 @@ _log = structlog.stdlib.get_logger("manta.operator")
 T = TypeVar("T", bound=KubeObject)
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookSettings:
+class WebhookSettings(Struct, frozen=True):
     """What the environment says of the admission webhook.
 
     The operator makes the certificate for the Service in its own namespace; without a Service it is

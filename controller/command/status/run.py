@@ -33,8 +33,7 @@ _REDRAWN_AFTER: Final = 10.0
 """Seconds after which a terminal shows the ages anew."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatusOptions(ConnectionOptions):
+class StatusOptions(ConnectionOptions, frozen=True):
     """The arguments of `manta status`.
 
     The target is `KIND/NAME`, its two words, `KIND`, or nothing.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, TextIO
 
@@ -79,8 +78,7 @@ class Account(msgspec.Struct, frozen=True, rename="camel"):
     unknown: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WhyOptions(ConnectionOptions):
+class WhyOptions(ConnectionOptions, frozen=True):
     """The arguments of `manta why`: the object, as `KIND/NAME` or its two words."""
 
     target: Sequence[str]

@@ -6,7 +6,6 @@ Earlier fields of the latter belong to the manager `before-first-apply`, as upst
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -170,8 +169,7 @@ def _is_passed(element: str, shared: list[str]) -> bool:
     return bool(shared) and element in shared and shared[0] != element
 
 
-@dataclass(frozen=True, slots=True)
-class _Removal:
+class _Removal(msgspec.Struct, frozen=True):
     """The fields and items that are to be removed.
 
     Attributes:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from controller.devcluster.apiserver.objects import Json, child, timestamp
 from controller.devcluster.apiserver.status import ApiError
@@ -18,8 +19,7 @@ AUTHENTICATED = "system:authenticated"
 _ACCOUNT = "system:serviceaccount:"
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(Struct, frozen=True):
     """An authenticated user.
 
     Attributes:
@@ -58,8 +58,7 @@ UNMANAGED = "default"
 """Account that need not exist, since no controller here creates one in each namespace."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Issued:
+class _Issued(Struct, frozen=True):
     """What a token stands for: an account and perhaps a pod, by their uids, until it expires."""
 
     namespace: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from controller.devcluster.apiserver.authentication import MASTERS, TokenIssuer, User, user_named
 from controller.devcluster.apiserver.messages import (
@@ -19,8 +20,7 @@ from controller.devcluster.apiserver.status import ApiError, ResourceName, forbi
 from controller.devcluster.apiserver.store import ObjectStore
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(Struct, frozen=True):
     """One request, in the view of authorisation.
 
     Attributes:

@@ -13,10 +13,11 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple, cast
+
+from msgspec import Struct
 
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
 from controller.devcluster.apiserver.objects import Json
@@ -32,8 +33,7 @@ ANY = frozenset({"any", "schema-or-bool", "schema-or-schemas", "schema-or-string
 _LEFT_OUT_IF_ZERO = frozenset({"bool", "bytes", "double", "int32", "int64", "string"})
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """One field of a type.
 
     Attributes:

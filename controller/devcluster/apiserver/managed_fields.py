@@ -32,8 +32,7 @@ _ATOMIC_TYPES = frozenset(
 _ATOMIC_FIELDS = frozenset({("ServiceSpec", "selector"), ("PodSpec", "nodeSelector")})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Structure:
+class Structure(msgspec.Struct, frozen=True, kw_only=True):
     """The structure of one value; by itself, of one below which everything is merged by field.
 
     Attributes:
@@ -54,8 +53,7 @@ class Structure:
         return Structure()
 
 
-@dataclass(frozen=True, slots=True)
-class TypedStructure(Structure):
+class TypedStructure(Structure, frozen=True):
     """A value of a built-in type."""
 
     type: str

@@ -17,8 +17,7 @@ from controller.devcluster.apiserver.protobuf import MEDIA_TYPE, ProtobufError, 
 from controller.devcluster.apiserver.status import ApiError, bad_request, method_not_allowed
 
 
-@dataclass(frozen=True, slots=True)
-class ResourcePath:
+class ResourcePath(msgspec.Struct, frozen=True):
     """A path that names a resource.
 
     Attributes:
@@ -170,8 +169,7 @@ class ReceivedRequest(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRequest:
+class ApiRequest(msgspec.Struct, frozen=True):
     """One request.
 
     Attributes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from controller.apimachinery.patches import same_json
 from controller.devcluster.apiserver.apply import apply_object
@@ -138,8 +139,7 @@ def require_living_namespace(
 NAME_ATTEMPTS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """The outcome of a write.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from controller.devcluster.apiserver.objects import Json, child
 from controller.devcluster.apiserver.selectors import parse_label_selector, split_field_selector
@@ -82,8 +83,7 @@ def _refused(kind: str, cause: StatusCause) -> ApiError:
 _MATCH = "resourceVersionMatch"
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(Struct, frozen=True):
     """Parameters of list, watch and deletecollection.
 
     Attributes:
@@ -149,8 +149,7 @@ class ListOptions:
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(Struct, frozen=True):
     """Parameters of create, update and patch.
 
     Attributes:
@@ -187,8 +186,7 @@ class WriteOptions:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOptions:
+class DeleteOptions(Struct, frozen=True):
     """The options of a deletion.
 
     Attributes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
@@ -197,12 +196,11 @@ _KEY, _VALUE = 1, 2
 """Fields of a map's entry."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Members:
+class _Members(msgspec.Struct, frozen=True):
     """The fields of a message, and the messages in it whose fields JSON inlines, by number."""
 
-    fields: dict[int, Field] = field(default_factory=dict[int, "Field"])
-    inlined: dict[int, _Members] = field(default_factory=dict[int, "_Members"])
+    fields: dict[int, Field] = msgspec.field(default_factory=dict[int, "Field"])
+    inlined: dict[int, _Members] = msgspec.field(default_factory=dict[int, "_Members"])
 
 
 @cache

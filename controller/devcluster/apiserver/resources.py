@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -166,8 +165,7 @@ SCALE: Final[Json] = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 _METADATA: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-@dataclass(frozen=True, slots=True)
-class ScalePaths:
+class ScalePaths(msgspec.Struct, frozen=True):
     """Paths in the objects of a kind, as its definition has them."""
 
     wanted: str
@@ -236,8 +234,7 @@ METADATA_FIELDS: Mapping[str, Callable[[Json], str]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ApiResource:
+class ApiResource(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """One resource under one group version.
 
     Attributes:
@@ -254,7 +251,7 @@ class ApiResource:
     plural: str
     kind: str
     table: str
-    strategy: Strategy = field(default_factory=Strategy)
+    strategy: Strategy = msgspec.field(default_factory=Strategy)
     singular: str = ""
     list_kind: str = ""
     short_names: tuple[str, ...] = ()
@@ -264,9 +261,11 @@ class ApiResource:
     subresources: frozenset[str] = frozenset()
     scale: ScalePaths | None = None
     custom: bool = False
-    fields: Mapping[str, Callable[[Json], str]] = field(default_factory=lambda: METADATA_FIELDS)
+    fields: Mapping[str, Callable[[Json], str]] = msgspec.field(
+        default_factory=lambda: METADATA_FIELDS
+    )
     columns: tuple[Column, ...] = ()
-    blank: Json = field(default_factory=dict[str, Any])
+    blank: Json = msgspec.field(default_factory=dict[str, Any])
     to_stored: Callable[[Json], Json] | None = None
     from_stored: Callable[[Json], Json] | None = None
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from controller.devcluster.apiserver.objects import Json, child, is_label_value
 from controller.devcluster.apiserver.status import bad_request
 
 
-@dataclass(frozen=True, slots=True)
-class LabelRequirement:
+class LabelRequirement(Struct, frozen=True):
     """One term of a label selector.
 
     Attributes:
@@ -86,8 +86,7 @@ def _requirement(match: re.Match[str]) -> LabelRequirement:
     return LabelRequirement(key, operator, frozenset(values))
 
 
-@dataclass(frozen=True, slots=True)
-class FieldRequirement:
+class FieldRequirement(Struct, frozen=True):
     """One term of a field selector: a field equals a value, or does not."""
 
     label: str
@@ -131,8 +130,7 @@ def parse_field_selector(
     return tuple(terms)
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """Label and field terms of one list or watch."""
 
     labels: tuple[LabelRequirement, ...] = ()

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from aiohttp import WSMsgType, web
+from msgspec import Struct
 
 from controller.devcluster.apiserver.messages import ResourcePath
 from controller.devcluster.apiserver.spdy import ByteStream, SpdyConnection, SpdyError, SpdyStream
@@ -37,8 +37,7 @@ class Channels(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionRequest:
+class ConnectionRequest(Struct, frozen=True):
     """The pod and command to which a client wants to be connected."""
 
     where: ResourcePath

@@ -9,8 +9,9 @@ import asyncio
 import struct
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 
 class ByteStream(Protocol):
@@ -64,8 +65,7 @@ class SpdyError(Exception):
     """The client does not speak SPDY/3.1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """A frame.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -49,8 +48,7 @@ class ApiError(Exception):
         return status
 
 
-@dataclass(frozen=True, slots=True)
-class StatusCause:
+class StatusCause(msgspec.Struct, frozen=True):
     """One validation error of one field.
 
     Attributes:
@@ -64,8 +62,7 @@ class StatusCause:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceName:
+class ResourceName(msgspec.Struct, frozen=True):
     """The name of a resource in errors: plural and group, with the kind for validation errors."""
 
     group: str

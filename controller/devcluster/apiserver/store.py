@@ -60,8 +60,7 @@ def _same(object_: Json) -> Json:
     return object_
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
+class StoredEvent(msgspec.Struct, frozen=True):
     """One transition of the store.
 
     Attributes:

@@ -11,11 +11,11 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import structlog
+from msgspec import Struct, field
 
 from controller.apimachinery.conditions import rfc3339
 from controller.devcluster.nodes.pods import StatusPart, status_patch
@@ -34,8 +34,7 @@ ANNOTATION_PREFIX = "sim.manta.dev/"
 """Prefix of the annotations that define the behaviour of a simulated pod."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeShape:
+class NodeShape(Struct, frozen=True):
     """One simulated node.
 
     Attributes:
@@ -51,8 +50,7 @@ class NodeShape:
     taints: tuple[Mapping[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSettings:
+class NodeSettings(Struct, frozen=True, kw_only=True):
     """Settings of the node components.
 
     Attributes:
@@ -337,8 +335,7 @@ class Enqueue(Generic[T, K]):
                 self._add(key)
 
 
-@dataclass(frozen=True, slots=True)
-class ComponentContext:
+class ComponentContext(Struct, frozen=True):
     """Shared by all components."""
 
     client: Client

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from controller.apimachinery.ownership import owner_reference
 from controller.devcluster.nodes.components import (
@@ -26,8 +27,7 @@ MOST_ENDPOINTS = 1000
 """Maximum endpoints in one slice, as the API allows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """Contents of one EndpointSlice."""
 
     ports: list[dict[str, Any]]

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
+
 from controller.devcluster.nodes.components import ComponentContext, Enqueue, LoopComponent
 from controller.devcluster.nodes.objects import KNOWN
 from controller.kube.client import Client
@@ -68,8 +70,7 @@ _BY_OWNER = "owner uid"
 _EVENTS = "Event"  # plentiful, short-lived and without owners
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectId:
+class ObjectId(Struct, frozen=True):
     """One object: the name of its resource (`pods`, `jobs.batch`) and its key in there."""
 
     resource: str

@@ -7,10 +7,10 @@ then finished (Complete, Failed), as upstream. Terminating pods do not count as 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
@@ -47,8 +47,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 600.0
 """Seconds until a failed pod is replaced: of the first one, and at most; it doubles with each."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobPlan:
+class JobPlan(Struct, frozen=True):
     """The plan for one Job.
 
     Attributes:
@@ -63,8 +62,7 @@ class JobPlan:
     expired: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Pods:
+class _Pods(Struct, frozen=True):
     """The pods of one Job by state."""
 
     active: tuple[KubeletPod, ...]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from ipaddress import IPv4Address
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
@@ -138,8 +138,7 @@ async def report_unscheduled(
         )
 
 
-@dataclass(frozen=True, slots=True)
-class NodeInfo:
+class NodeInfo(Struct, frozen=True):
     """The status of a Node object that describes its container runtime.
 
     Attributes:

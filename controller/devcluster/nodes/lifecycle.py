@@ -12,12 +12,11 @@ stopped. Nothing here waits: a step that is not due yet is a `Wait`.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.devcluster.nodes import containers, transitions
@@ -54,8 +53,7 @@ class Outcome(Enum):
     """Its containers exit with 0; the restart policy decides what follows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
+class Behaviour(Struct, frozen=True):
     """The behaviour of one pod. Delays are in seconds.
 
     Attributes:
@@ -117,37 +115,31 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(Struct, frozen=True):
     """Bind the pod to a node."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportStatus:
+class ReportStatus(Struct, frozen=True):
     """Write this status."""
 
     status: ReportedPodStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(Struct, frozen=True):
     """Delete the pod with its grace period."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(Struct, frozen=True):
     """Delete the pod without grace: its containers have stopped."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """Nothing is due for so many seconds."""
 
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Rest:
+class Rest(Struct, frozen=True):
     """Nothing is due until the pod changes."""
 
 
@@ -159,8 +151,7 @@ _INSTANT = 1e-6  # seconds; to wait for less than rounding errors of the clock w
 Step: TypeAlias = Bind | ReportStatus | Evict | Remove | Wait | Rest
 
 
-@dataclass(frozen=True, slots=True)
-class Timer:
+class Timer(Struct, frozen=True):
     """The start of the current wait.
 
     Attributes:
@@ -212,7 +203,7 @@ def next_step(
             break
         after = replace(pod, status=step.status)
         if timer(after, node_lost=here.node_lost) != timer(pod, node_lost=here.node_lost):
-            here = dataclasses.replace(here, elapsed=0.0)
+            here = replace(here, elapsed=0.0)
         following = _single_step(after, behaviour, settings, here)
         if not isinstance(following, ReportStatus):
             break

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -31,8 +30,7 @@ class ReportedCondition(StatusPart, frozen=True):
     observed_generation: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionUpdate:
+class ConditionUpdate(msgspec.Struct, frozen=True):
     """The desired content of a condition."""
 
     type: str

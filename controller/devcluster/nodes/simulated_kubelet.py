@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from controller.devcluster.nodes import lifecycle, transitions
 from controller.devcluster.nodes.components import (
@@ -47,8 +48,7 @@ class Programs(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class MissingReference:
+class MissingReference(Struct, frozen=True):
     """Something that a pod refers to and that is not there.
 
     Attributes:

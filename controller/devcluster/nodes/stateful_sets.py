@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.devcluster.nodes.components import ComponentContext, delete_seen, suffix
@@ -24,8 +24,7 @@ from controller.kube.resources import CLAIMS
 REVISION_LABEL: Final = "controller-revision-hash"
 
 
-@dataclass(frozen=True, slots=True)
-class StatefulSetPlan:
+class StatefulSetPlan(Struct, frozen=True):
     """The plan for one StatefulSet."""
 
     status: ReportedStatefulSetStatus

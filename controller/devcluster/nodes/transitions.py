@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
@@ -22,8 +22,7 @@ from controller.devcluster.nodes.pods import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StepContext:
+class StepContext(Struct, frozen=True):
     """Inputs of a step besides the pod.
 
     Attributes:

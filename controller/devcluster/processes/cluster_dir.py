@@ -20,9 +20,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 _START = str(Path(__file__).parent / "supervisor" / "start.py")
 
@@ -143,8 +144,7 @@ class ClusterDir:
         self._claim.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(Struct, frozen=True):
     """The remains of a dead cluster."""
 
     pid: int

@@ -9,7 +9,6 @@ import struct
 import termios
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -73,8 +72,7 @@ def _container(request: ConnectionRequest) -> str:
     return chosen_container(request.pod, asked or request.pod["spec"]["containers"][0]["name"])
 
 
-@dataclass(frozen=True, slots=True)
-class _Attachment:
+class _Attachment(msgspec.Struct, frozen=True):
     """The output of a running container, and its input, until it ends or the client has gone."""
 
     process: ContainerProcess

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
@@ -36,8 +36,7 @@ from controller.kube.errors import KubeError
 _FORGIVEN_AFTER = 2.0  # times the longest pause
 
 
-@dataclass(frozen=True, slots=True)
-class RestartBackoff:
+class RestartBackoff(Struct, frozen=True):
     """The restart back-off of one container, in seconds.
 
     Attributes:

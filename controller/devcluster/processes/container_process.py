@@ -8,8 +8,9 @@ import signal
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from controller.devcluster.processes.output import Output, Pipe
 from controller.devcluster.processes.pod_sandbox import ContainerDir, Launch
@@ -77,8 +78,7 @@ _KILL = 5.0  # seconds for the supervisor to end everything before it is killed 
 _LONGEST_ANSWER = 10 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ActionResult:
+class ActionResult(Struct, frozen=True):
     """The result of a probe or hook."""
 
     is_good: bool

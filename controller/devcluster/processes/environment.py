@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -50,8 +49,7 @@ class UnsupportedFieldReference(Exception):  # noqa: N818  it is about the pod, 
     """A reference names a field, container or resource that does not exist."""
 
 
-@dataclass(frozen=True, slots=True)
-class DownwardValues:
+class DownwardValues(msgspec.Struct, frozen=True):
     """Values that the machine adds to a pod's fields.
 
     Attributes:
@@ -142,8 +140,7 @@ class InvalidConfiguration(Exception):  # noqa: N818  Kubernetes calls it Create
     """An object that the container refers to does not exist (yet). The message names it."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceReference:
+class SourceReference(msgspec.Struct, frozen=True):
     """Names a config map, a secret or a claim of the pod's namespace."""
 
     kind: str
@@ -160,8 +157,7 @@ Contents = Mapping[SourceReference, Mapping[str, bytes] | None]
 """The data of objects; None for those that do not exist."""
 
 
-@dataclass(frozen=True, slots=True)
-class AccountToken(SourceReference):
+class AccountToken(SourceReference, frozen=True):
     """A token of a service account, bound to a pod.
 
     Attributes:
@@ -190,8 +186,7 @@ def env_sources(container: ContainerSpecification) -> frozenset[SourceReference]
     return frozenset(found)
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(msgspec.Struct, frozen=True):
     """The start of a container: command, environment, directory.
 
     Attributes:
@@ -314,8 +309,7 @@ _VOLUME = Volume(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ApiAccess:
+class ApiAccess(msgspec.Struct, frozen=True):
     """The API server in the view of pods.
 
     Attributes:

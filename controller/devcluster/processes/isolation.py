@@ -17,10 +17,11 @@ import shutil
 import sys
 from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from controller.devcluster.processes.cluster_dir import (
     ClusterDir,
@@ -281,8 +282,7 @@ class IsolationUnavailable(Exception):  # noqa: N818 - it is a state of this mac
     """This machine does not permit the requested mode; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedIsolation:
+class SelectedIsolation(Struct, frozen=True):
     """An isolation, and the machine's folder that it uses.
 
     Attributes:

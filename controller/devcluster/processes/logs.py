@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from controller.apimachinery.conditions import rfc3339_micro
 from controller.devcluster.apiserver import ApiServer
@@ -20,8 +21,7 @@ from controller.devcluster.processes.output import Output, Outputs
 _PIECE = 64 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
+class LogOptions(Struct, frozen=True):
     """Options of a request for logs.
 
     Attributes:

@@ -12,10 +12,10 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
+from msgspec import Struct
 
 from controller.devcluster.nodes.components import ComponentContext, Enqueue, LoopComponent
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES, RawEndpointSlice
@@ -30,8 +30,7 @@ from controller.kube.resources import SERVICES
 HEADLESS = "None"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Backend:
+class Backend(Struct, frozen=True, order=True):
     """An address and port of a ready pod."""
 
     ip: str

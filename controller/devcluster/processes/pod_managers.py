@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import structlog
+from msgspec import Struct
 
 from controller.devcluster.nodes.components import (
     ComponentContext,
@@ -111,8 +111,7 @@ class PodEvents:
             await send()
 
 
-@dataclass(frozen=True, slots=True)
-class KubeletDirs:
+class KubeletDirs(Struct, frozen=True):
     """Directories of the kubelet outside the pods' sandboxes.
 
     Attributes:
@@ -124,8 +123,7 @@ class KubeletDirs:
     memory: Path
 
 
-@dataclass(frozen=True, slots=True)
-class PodRuntime:
+class PodRuntime(Struct, frozen=True):
     """Dependencies that all pods share.
 
     Attributes:
@@ -145,8 +143,7 @@ class PodRuntime:
     access: ApiAccess | None
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerContext:
+class ContainerContext(Struct, frozen=True):
     """Dependencies that the containers of one pod share."""
 
     runtime: PodRuntime

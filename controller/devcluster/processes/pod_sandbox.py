@@ -16,9 +16,12 @@ import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from controller.devcluster.processes.cluster_dir import (
     TAG_VARIABLE,
@@ -32,8 +35,7 @@ Mode = Literal["namespaces", "shim"]
 """Network namespaces as root, or a preloaded library."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(msgspec.Struct, frozen=True):
     """A file or folder of this machine that a container sees at a path of its own.
 
     Attributes:
@@ -47,8 +49,7 @@ class Mount:
     read_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerConfig:
+class ContainerConfig(msgspec.Struct, frozen=True):
     """The files and limits that the processes of a container see.
 
     Attributes:
@@ -61,8 +62,7 @@ class ContainerConfig:
     mounts: Sequence[Mount] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(msgspec.Struct, frozen=True):
     """Arguments of `asyncio.create_subprocess_exec(*argv, env=env, cwd=cwd)`.
 
     The started process supervises the command. It forwards SIGTERM, SIGINT, SIGHUP, SIGQUIT,
@@ -84,8 +84,7 @@ class Launch:
 _LISTS = frozenset({"LD_PRELOAD", "PYTHONPATH"})
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxConfig:
+class SandboxConfig(msgspec.Struct, frozen=True):
     """The shared configuration of a pod's containers.
 
     Attributes:
@@ -99,7 +98,7 @@ class SandboxConfig:
     host_network: bool = False
     namespaced: bool = True
     hostname: str = ""
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
 
     @property
     def network(self) -> Path:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass, replace
 from typing import Protocol
 
 import aiohttp
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from controller.devcluster.processes.container_process import ActionResult, ContainerProcess
 from controller.devcluster.processes.environment import expand
@@ -87,8 +87,7 @@ async def _connect(
     return ActionResult(is_good=True, text="")
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeThreshold:
+class ProbeThreshold(Struct, frozen=True):
     """Results of one probe so far.
 
     Attributes:
@@ -119,8 +118,7 @@ class ProbeListener(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class FailedProbe:
+class FailedProbe(Struct, frozen=True):
     """A failed `startup` or `liveness` probe, for which the container must be stopped."""
 
     name: str

@@ -7,10 +7,11 @@ import shutil
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from controller.devcluster.nodes.components import ComponentContext, Enqueue, LoopComponent
 from controller.devcluster.processes.environment import (
@@ -49,8 +50,7 @@ from informers import Added, Deleted, Notification, Updated
 _USUAL_MODE = 0o644
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeFile:
+class VolumeFile(Struct, frozen=True):
     """One file of a volume."""
 
     data: bytes

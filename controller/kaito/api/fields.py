@@ -5,9 +5,11 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.apimachinery.problem import Problem
 from controller.kaito.api import labels
@@ -34,8 +36,7 @@ EMPTY: Final = '""'
 """A value without any text, as messages show it."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
+class FieldError(Struct, frozen=True):
     """An error of one or more fields, with the text that Kaito's users know.
 
     Kaito's webhook is built with knative, whose form this is: `message: path, path`, one error a

@@ -7,8 +7,9 @@ Router and picker are other programs. Nothing else waits for a pool.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from controller.apimachinery.conditions import ConditionSet
 from controller.apimachinery.ownership import is_owned_by, owner_reference, ownership_text
@@ -35,8 +36,7 @@ _NOT_SERVED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SeenInferencePool:
+class SeenInferencePool(Struct, frozen=True):
     """The InferencePool of an object, as far as it is seen.
 
     Attributes:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
 from typing import Final, TypeVar
+
+from msgspec import Struct, field
 
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NodeClassSettings
@@ -39,8 +40,7 @@ class Runtime(Enum):
     TRANSFORMERS = "transformers"
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimSettings:
+class ClaimSettings(Struct, frozen=True):
     """Durations of waits for NodeClaims.
 
     Attributes:
@@ -60,8 +60,7 @@ class ClaimSettings:
         return min(self.first_retry * 2 ** min(failures - 1, 20), self.longest_retry)
 
 
-@dataclass(frozen=True, slots=True)
-class KaitoOptions:
+class KaitoOptions(Struct, frozen=True):
     """Settings of the operator for both kinds.
 
     Attributes:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from importlib import resources
 from typing import Any, Final, TypeAlias, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import in_canonical_order, mapping, parse
 from controller.apimachinery.go_encoding import go_json
@@ -57,8 +58,7 @@ _MOST_BINARY_DIGITS: Final = 15
 _EMPTY_IS_LEFT_OUT: Final = frozenset({"string", "int", "bool"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(msgspec.Struct, frozen=True):
     """A field of a struct; the name is that in JSON, empty for the fields of an embedded struct."""
 
     name: str
@@ -325,8 +325,7 @@ _DIGITS: Final = (5, 10, 20, 40)
 begins with the same (KAI-27)."""
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryStep:
+class HistoryStep(msgspec.Struct, frozen=True):
     """The present revision, and the writes for it.
 
     Attributes:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from msgspec import Struct
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from controller.apimachinery.conditions import ConditionSet, is_true
@@ -20,8 +20,7 @@ from controller.runtime.plan import Failure, StatusPatch, verb_of
 from controller.runtime.reasons import refusal_of, remedy_of, with_remedy
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """The reason why something gets no further.
 
     Attributes:
@@ -33,8 +32,7 @@ class Cause:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionFacts:
+class ConditionFacts(Struct, frozen=True):
     """One condition, but for its times."""
 
     type: str

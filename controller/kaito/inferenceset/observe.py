@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import conditions_of, dig, status_of
@@ -64,8 +66,7 @@ _TELLING: Final = (READY, RESOURCE_READY, INFERENCE_READY)
 """Conditions that name a cause: of the operator, of the nodes, of the server."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replica:
+class Replica(Struct, frozen=True):
     """One Workspace of a set, as its status shows it.
 
     Attributes:
@@ -118,8 +119,7 @@ def _peak(workspace: Workspace) -> float:
     return value if math.isfinite(value) and value > 0 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaPool:
+class ReplicaPool(Struct, frozen=True):
     """The NodePool of a replica.
 
     Attributes:
@@ -141,8 +141,7 @@ SCOPE: Final = "workspaces"
 unknown, none is created, changed or deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class MissingReplicas:
+class MissingReplicas(Struct, frozen=True):
     """The replicas that one plan is to create.
 
     Attributes:
@@ -156,8 +155,7 @@ class MissingReplicas:
     refused: Mapping[str, CreateError] = field(default_factory=dict[str, "CreateError"])
 
 
-@dataclass(frozen=True, slots=True)
-class InferenceSetObservation:
+class InferenceSetObservation(Struct, frozen=True):
     """An InferenceSet and its Workspaces.
 
     Attributes:
@@ -232,8 +230,7 @@ def _with_budget(pool: NodePool, drifted: set[str | None]) -> ReplicaPool | None
     return ReplicaPool(meta.name, meta.uid, workspace, position, nodes, meta.name in drifted)
 
 
-@dataclass(frozen=True, slots=True)
-class InferenceSetSources:
+class InferenceSetSources(Struct, frozen=True):
     """The sources of an observation besides the caches."""
 
     goal_of: Callable[[InferenceSet], InferenceSetSpec | Problem]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, Final
+
+from msgspec import Struct
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.custom_object import dig
@@ -52,8 +53,7 @@ from controller.runtime.plan import (
 from controller.runtime.reconcile.status import remove_finalizer
 
 
-@dataclass(frozen=True, slots=True)
-class SetDecision:
+class SetDecision(Struct, frozen=True):
     """The creates and deletes that are due now, in any order."""
 
     create: tuple[str, ...] = ()
@@ -287,8 +287,7 @@ def _plan_deletion(seen: InferenceSetObservation, now: datetime) -> Plan:
 # closed when none of its nodes has drifted any more and the replica serves again.
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradeDecision:
+class UpgradeDecision(Struct, frozen=True):
     """The next step of an upgrade.
 
     Attributes:

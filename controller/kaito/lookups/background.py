@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
 
 import structlog
+from msgspec import Struct
 
 from controller.kaito.api.status import Cause
 from informers import Clock
@@ -36,22 +37,20 @@ class LookupFailed(Exception):  # noqa: N818  it reads as what it says
         self.retry_after = retry_after
 
 
-@dataclass(frozen=True, slots=True)
-class Answered(Generic[A]):
+class Answered(Struct, Generic[A], frozen=True):
     """The answer to a question."""
 
     answer: A
 
 
-class Unanswered(Cause):
+class Unanswered(Cause, frozen=True):
     """The failure of the last attempt; another one follows."""
 
 
 LookupState: TypeAlias = Answered[A] | Unanswered
 
 
-@dataclass(frozen=True, slots=True)
-class LookupLimits:
+class LookupLimits(Struct, frozen=True):
     """Limits of the questions of one kind.
 
     Attributes:

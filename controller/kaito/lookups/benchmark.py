@@ -7,7 +7,7 @@ a measurement that has failed; a line `KAITO_BENCHMARK_CONFIG` before it says wh
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
@@ -45,8 +45,7 @@ class BenchmarkLog(Subscription):
     restarts: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(msgspec.Struct, frozen=True):
     """The result of a benchmark.
 
     Attributes:
@@ -55,7 +54,7 @@ class Measurement:
     """
 
     tokens_per_minute: str
-    config: dict[str, str] = field(default_factory=dict[str, str])
+    config: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 class _Result(msgspec.Struct):

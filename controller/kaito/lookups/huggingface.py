@@ -46,8 +46,7 @@ _MOST_REDIRECTS: Final = 3
 UNAVAILABLE: Final = "ModelMetadataUnavailable"
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """An answer.
 
     Attributes:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.apimachinery.quantity import parse_quantity
 from controller.kaito.presets.models import GIB, Model, Row, read_table
@@ -31,8 +33,7 @@ class UnknownGPUs(ValueError):  # noqa: N818 - reads as what it says
     """The accelerators are unknown; the message is Kaito's."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeGPUs:
+class NodeGPUs(Struct, frozen=True):
     """The accelerators of one node, all alike.
 
     Attributes:
@@ -173,8 +174,7 @@ class Cloud(Enum):
     ARC = "arc"
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceType:
+class InstanceType(Struct, frozen=True):
     """A machine.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -112,8 +111,7 @@ _NO_HOST_CACHE: Final = "kaito-kv-cache-cpu-memory-utilization"
 _OPTIONAL: Final = re.compile(r" --(enable-lora|kaito-config-file=[^ ;]+)(?=[ ;]|$)")
 
 
-@dataclass(frozen=True, slots=True)
-class VllmSettings:
+class VllmSettings(msgspec.Struct, frozen=True):
     """Everything but the model that the command depends on.
 
     Attributes:

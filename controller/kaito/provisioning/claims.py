@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Container, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 from itertools import islice
@@ -42,8 +41,7 @@ class ClaimState(Enum):
     TERMINATING = "terminating"
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedClaim:
+class ObservedClaim(msgspec.Struct, frozen=True):
     """A claim that belongs to the Workspace.
 
     Attributes:
@@ -127,8 +125,7 @@ def _is_hopeless(claim: NodeClaim) -> bool:
     return launched.reason in _TERMINAL_REASONS or _STOCK_OUT in launched.message
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimFacts:
+class ClaimFacts(msgspec.Struct, frozen=True):
     """The facts on which the decision depends.
 
     What is wanted, and the nodes that are there, are added once it is known how many are needed.
@@ -147,15 +144,15 @@ class ClaimFacts:
     target: int = 0
     template: str = ""
     commitment: Commitment | None = None
-    claims: Mapping[str, ObservedClaim] = field(default_factory=dict[str, ObservedClaim])
+    claims: Mapping[str, ObservedClaim] = msgspec.field(default_factory=dict[str, ObservedClaim])
     ready_nodes: frozenset[str] = frozenset()
     existing_nodes: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
     conflicts: frozenset[str] = frozenset()
     process: str = ""
-    remembered: Mapping[str, Slot] = field(default_factory=dict[str, "Slot"])
-    settings: ClaimSettings = field(default_factory=ClaimSettings)
+    remembered: Mapping[str, Slot] = msgspec.field(default_factory=dict[str, "Slot"])
+    settings: ClaimSettings = msgspec.field(default_factory=ClaimSettings)
 
 
 # Remembers what claims have shown, as slots of the set, and decides when that is stored.

@@ -8,10 +8,10 @@ more claims than needed nodes, even if events or responses are lost, late or rep
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import CLOCK_SKEW, parse_rfc3339, rfc3339, time_of
@@ -42,8 +42,7 @@ class Awaited(Enum):
     ROOM = "claims of an earlier set are gone"
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimWait:
+class ClaimWait(Struct, frozen=True):
     """A claim that waits for an event.
 
     Attributes:
@@ -57,8 +56,7 @@ class ClaimWait:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimDecision:
+class ClaimDecision(Struct, frozen=True):
     """The steps that are due; the commitment comes first.
 
     Attributes:

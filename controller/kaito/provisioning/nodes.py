@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from controller.apimachinery.ownership import OWNER_UID
 from controller.kaito.api import labels
@@ -24,8 +25,7 @@ ACCELERATOR: Final = "nvidia"
 _PRESSURES: Final = ("DiskPressure", "MemoryPressure", "PIDPressure")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeFacts(Struct, frozen=True):
     """The facts about a node that the selector of a Workspace finds.
 
     Attributes:
@@ -56,8 +56,7 @@ class NodeFacts:
         return self.labels.get(labels.INSTANCE_TYPE, "").lower() == instance_type.lower()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeReadiness(ConditionFacts):
+class NodeReadiness(ConditionFacts, frozen=True):
     """The condition `NodesReady`: whether the workload may be created.
 
     Attributes:
@@ -140,8 +139,7 @@ _BACKOFF: Final = Backoff(base=10.0, cap=30.0)
 """Ages at which nodes are labelled, by the rounds in which nodes were lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeHistory:
+class NodeHistory(Struct, frozen=True):
     """The nodes of a Workspace, and how often new ones were lost. A restart forgets it.
 
     A node with GPUs is labelled, which is a request, and Karpenter replaces lost nodes at once, for
@@ -184,8 +182,7 @@ _NODE_CLASSES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRequest:
+class NodeRequest(Struct, frozen=True):
     """The wanted properties of the nodes of a Workspace.
 
     Attributes:

@@ -8,9 +8,9 @@ cover a part of the target for as long as they exist.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from controller.kaito.api.status import NODE_CLAIM_READY, Cause, ConditionFacts
@@ -26,8 +26,7 @@ from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment
 NAME_TAKEN: Final = "NodePoolNameTaken"
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedNodeClass:
+class ObservedNodeClass(Struct, frozen=True):
     """The NodeClass that the pool refers to.
 
     Attributes:
@@ -40,8 +39,7 @@ class ObservedNodeClass:
     is_missing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PoolFacts:
+class PoolFacts(Struct, frozen=True):
     """The facts on which the decision depends.
 
     What is wanted, and what is there besides, are added once it is known how many nodes are needed.
@@ -81,8 +79,7 @@ class PoolFacts:
         return self.found if is_own else None
 
 
-@dataclass(frozen=True, slots=True)
-class PoolDecision:
+class PoolDecision(Struct, frozen=True):
     """The step that is due; the commitment comes first.
 
     Attributes:

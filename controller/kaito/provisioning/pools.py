@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -30,8 +29,7 @@ them."""
 _LATELY: Final = timedelta(minutes=10)
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedPool:
+class ObservedPool(msgspec.Struct, frozen=True):
     """The NodePool that has the name of a Workspace's.
 
     Attributes:

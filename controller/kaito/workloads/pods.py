@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any, Final
+
+from msgspec import Struct
 
 from controller.apimachinery.custom_object import mapping, mappings
 from controller.kaito.api import labels
@@ -21,8 +22,7 @@ from controller.kaito.presets.runtimes import WEIGHTS_PATH
 from controller.kube.objects import ObjectMeta
 
 
-@dataclass(frozen=True, slots=True)
-class PodParts:
+class PodParts(Struct, frozen=True):
     """Parts of a pod; those of a container are for the main one."""
 
     volumes: tuple[Body, ...] = ()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from controller.apimachinery.custom_object import mapping
 from controller.kaito.api import labels
@@ -99,8 +100,7 @@ _DECODE: Final = "decode"
 _ROLES: Final = frozenset({"prefill", _DECODE})
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(Struct, frozen=True):
     """The facts about the model and the nodes when the workload is created.
 
     Attributes:
@@ -118,8 +118,7 @@ class Serving:
     uses_earlier_nodes: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(Struct, frozen=True):
     """The model server of one Workspace, by the annotations and labels that shape it."""
 
     workspace: ObjectMeta

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
+from msgspec import Struct
 
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.go_encoding import go_json
@@ -109,8 +109,7 @@ _PHI_3_MODULES: Final = "k_proj,q_proj,v_proj,o_proj,gate_proj,down_proj,up_proj
 _MODEL_NAME: Final = "sh.kaito.model.name"
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(Struct, frozen=True):
     """The facts about the model, the nodes and the options when the job is created.
 
     Attributes:

@@ -10,10 +10,10 @@ field. If none can be read, an edit is refused only if nodes would be deleted fo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.problem import Problem

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from controller.apimachinery.quantity import Family, Quantity, parse_quantity
 from controller.kaito.api import labels
@@ -147,8 +149,7 @@ def _gpus(seen: WorkspaceObservation) -> NodeGPUs:
     return workload_gpus(resource, options, ready[0] if ready else None)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeProgress:
+class NodeProgress(Struct, frozen=True):
     """The progress of the nodes of a valid Workspace, from which plan and status are made.
 
     Attributes:

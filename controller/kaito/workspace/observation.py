@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.problem import Problem
@@ -49,8 +51,7 @@ from controller.runtime.plan import Plan
 from controller.runtime.reconcile.definitions import InstalledDefinition
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceMemory:
+class WorkspaceMemory(Struct, frozen=True):
     """The memory of a plan for the next one, besides what it stores. A restart forgets it.
 
     Attributes:
@@ -78,8 +79,7 @@ def remember(plan: Plan, seen: WorkspaceObservation) -> Plan:
     return replace(plan, memory=replace(memory, generation=read))
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(Struct, frozen=True):
     """The user's goal, read from a valid specification once for each state of the object.
 
     Attributes:
@@ -165,8 +165,7 @@ def _served_model(spec: WorkspaceSpec, annotations: Mapping[str, str]) -> Model 
 _NO_HISTORY: Final = HistoryStep(Revision(0, ""), "")
 
 
-@dataclass(frozen=True, slots=True)
-class SeenWorkload:
+class SeenWorkload(Struct, frozen=True):
     """The objects of a Workspace besides nodes.
 
     Attributes:
@@ -199,8 +198,7 @@ class SeenWorkload:
     foreign: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceObservation:
+class WorkspaceObservation(Struct, frozen=True):
     """A Workspace, its claims and its nodes.
 
     Attributes:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import READY
 from controller.apimachinery.custom_object import SpecificationMemo
@@ -43,8 +45,7 @@ from controller.runtime.kind import CacheReader, owned_by
 from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceSources:
+class WorkspaceSources(Struct, frozen=True):
     """The sources of an observation besides the caches."""
 
     goal_of: SpecificationMemo[Workspace, Goal | Problem]

@@ -7,9 +7,10 @@ plan observes a fact and either writes or leaves the next step to an event.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import counted_from, time_of
 from controller.apimachinery.problem import Problem

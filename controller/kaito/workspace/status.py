@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import (
     OBSERVATION_IN_DOUBT,

@@ -8,10 +8,10 @@ kinds of the same process watch other parts. Kaito's StatefulSets and services h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import dig, mapping
 from controller.kaito.api import inference_pool, labels

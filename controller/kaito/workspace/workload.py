@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct
 
 from controller.apimachinery.conditions import failed_alive, job_end, others_alive, own_containers
 from controller.kaito.api.config_maps import OPTIONS_MAPS
@@ -49,8 +50,7 @@ _MIGRATION: Final = Cause(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WorkloadStep:
+class WorkloadStep(Struct, frozen=True):
     """The next writes.
 
     Attributes:

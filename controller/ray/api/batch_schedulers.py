@@ -7,8 +7,9 @@ A row says which objects describe a gang to the scheduler, and which labels of R
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import ObjectMeta
@@ -28,8 +29,7 @@ HIGHEST_TIER: Final = "volcano.sh/network-topology-highest-tier-allowed"
 QUEUE: Final = "volcano.sh/queue-name"
 
 
-@dataclass(frozen=True, slots=True)
-class BatchScheduler:
+class BatchScheduler(Struct, frozen=True):
     """One batch scheduler.
 
     Attributes:

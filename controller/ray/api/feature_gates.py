@@ -7,9 +7,10 @@ gate whose value has no effect is accepted, so that KubeRay's settings can be ke
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal
+
+from msgspec import Struct, field
 
 CRON_JOB: Final = "RayCronJob"
 CLUSTER_FLEET: Final = "RayClusterFleet"
@@ -32,8 +33,7 @@ WORKLOAD_SCHEDULING: Final = "KubernetesWAS"
 WORKSPACE: Final = "Workspace"
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Struct, frozen=True):
     """The properties of one gate.
 
     Attributes:
@@ -84,8 +84,7 @@ _TRUE: Final = frozenset({"1", "t", "T", "true", "True", "TRUE"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "False", "FALSE"})
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureGates:
+class FeatureGates(Struct, frozen=True):
     """The enabled features.
 
     Attributes:

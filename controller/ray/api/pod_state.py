@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 from controller.apimachinery.conditions import time_of
 from controller.kube.objects import (
@@ -162,8 +163,7 @@ _TAINTS: Final = frozenset({
 _CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
-@dataclass(frozen=True, slots=True)
-class Disruption:
+class Disruption(Struct, frozen=True):
     """The end of a running pod that somebody has announced.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, TypeAlias, cast
 
@@ -103,8 +102,7 @@ class InvalidServeConfig(ValueError):  # noqa: N818
     """The text is not a Serve config. The message is a predicate of `spec.serveConfigV2`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServeConfig:
+class ServeConfig(msgspec.Struct, frozen=True):
     """A Serve config.
 
     Attributes:

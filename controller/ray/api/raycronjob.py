@@ -6,7 +6,6 @@ As in `raycluster`, the cached object keeps plain data.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import tzinfo
 from enum import Enum
 from typing import Annotated, Any, ClassVar, Final
@@ -92,8 +91,7 @@ NAME_RULE: Final = NameRule(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ValidCronJob:
+class ValidCronJob(msgspec.Struct, frozen=True):
     """Values derived from a valid RayCronJob object.
 
     Attributes:

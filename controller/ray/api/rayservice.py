@@ -6,7 +6,6 @@ As in `raycluster`, the cached object keeps plain data.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from functools import partial
@@ -241,8 +240,7 @@ def validate_service(
     return valid_or_problem(service, NAME_RULE, spec, problems, INVALID_SPEC_REASON)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadableUpgrade:
+class ReadableUpgrade(msgspec.Struct, frozen=True):
     """What an upgrade that has begun needs of an invalid specification.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import partial
@@ -31,8 +30,7 @@ OwnedKeys: TypeAlias = Mapping[str, frozenset[str]]
 """Keys that the operator has set, by location: `annotations`, `labels`, `ports`, `spec`."""
 
 
-@dataclass(frozen=True, slots=True)
-class DesiredFields:
+class DesiredFields(msgspec.Struct, frozen=True):
     """The desired state of an existing object, as far as it can be changed.
 
     Attributes:
@@ -77,8 +75,7 @@ def all_fields(body: Mapping[str, Any], _present: Any, _formerly: OwnedKeys) -> 
     return DesiredFields({**rest, "metadata": kept})
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(msgspec.Struct, frozen=True):
     """One desired object.
 
     Attributes:
@@ -98,7 +95,7 @@ class Child:
     on_conflict: OwnerConflict = OwnerConflict.BLOCK
     independent: bool = False
     desired_fields: Callable[[Mapping[str, Any], Any, OwnedKeys], DesiredFields] = all_fields
-    secret: Callable[..., Mapping[str, Any]] | None = field(default=None, repr=False, compare=False)
+    secret: Callable[..., Mapping[str, Any]] | None = None
     reads: Target | None = None
 
     @property
@@ -164,8 +161,7 @@ class ChildState(Enum):
     PRESENT = "present"
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(msgspec.Struct, frozen=True):
     """An object that differs from the desired state.
 
     Attributes:
@@ -179,8 +175,7 @@ class Drift:
     patch: Body
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedChild:
+class ObservedChild(msgspec.Struct, frozen=True):
     """A child as the cache shows it.
 
     Attributes:

@@ -7,7 +7,6 @@ last two cannot be changed: of another size they are deleted, the PodGroup first
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -59,8 +58,7 @@ _TEMPLATE: Final = "cluster"
 _REMEDY: Final = "delete that object, or rename this one"
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedGroups:
+class ObservedGroups(msgspec.Struct, frozen=True):
     """The observed objects that describe a gang.
 
     Attributes:

@@ -9,9 +9,10 @@ for one pod would make all its evictions fail: where users have one, theirs alon
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from controller.apimachinery.ownership import ownership_text
 from controller.apimachinery.patches import replacement

@@ -8,11 +8,11 @@ made once; names and addresses follow the pods.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339, time_of
 from controller.kube.objects import Certificate, KubeObject, Pod

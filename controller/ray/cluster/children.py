@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -275,8 +274,7 @@ def token_data(make: Callable[[], str], now: datetime) -> Mapping[str, Mapping[s
 # What is seen of these objects, as a value: `child_table.py` makes it.
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """A problem of a child that only a person can solve.
 
     Attributes:
@@ -288,8 +286,7 @@ class Note:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Renewal:
+class Renewal(msgspec.Struct, frozen=True):
     """A certificate that the operator issues itself, and will issue anew.
 
     Attributes:
@@ -303,8 +300,7 @@ class Renewal:
     due: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedCertificates:
+class ObservedCertificates(msgspec.Struct, frozen=True):
     """The observed certificates of a cluster with mTLS.
 
     Attributes:
@@ -317,13 +313,12 @@ class ObservedCertificates:
 
     awaited: tuple[Cause, ...] = ()
     repairs: tuple[Write, ...] = ()
-    ends: Mapping[str, datetime] = field(default_factory=dict[str, "datetime"])
+    ends: Mapping[str, datetime] = msgspec.field(default_factory=dict[str, "datetime"])
     renewals: tuple[Renewal, ...] = ()
     since: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedChildren:
+class ObservedChildren(msgspec.Struct, frozen=True):
     """The observed children with fixed names.
 
     Attributes:
@@ -343,7 +338,7 @@ class ObservedChildren:
     surplus: tuple[tuple[Resource[Any], KubeObject], ...] = ()
     blocked: tuple[Cause, ...] = ()
     groups: ObservedGroups = NO_GROUPS
-    certificates: ObservedCertificates = field(default_factory=ObservedCertificates)
+    certificates: ObservedCertificates = msgspec.field(default_factory=ObservedCertificates)
     notes: tuple[Note, ...] = ()
 
     @property

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
+
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import parse_rfc3339, rfc3339
 from controller.apimachinery.ownership import ownership_text

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import groupby, zip_longest
 from math import ceil
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from controller.apimachinery.names import child_name
 from controller.kube.objects import Pod
@@ -126,8 +127,7 @@ def delete_latecomers(seen: ClusterObservation) -> Iterator[Write]:
 # returned than one plan may create.
 
 
-@dataclass(frozen=True, slots=True)
-class MissingPod:
+class MissingPod(Struct, frozen=True):
     """A pod to be created: its name, and its position in its group if it has one."""
 
     name: str

@@ -24,7 +24,6 @@ so they do not explain deletions that are already held; what it no longer needs,
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -139,8 +138,7 @@ _EXPLAINED: Final = frozenset({DeletionCause.POD, DeletionCause.NAMED, DeletionC
 _SHOWN: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class HeldDeletions:
+class HeldDeletions(msgspec.Struct, frozen=True):
     """Pods that are not deleted although the specification has no room for them.
 
     Attributes:

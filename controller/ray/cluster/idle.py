@@ -9,11 +9,11 @@ does not answer, nothing ends. Clusters of a RayJob or RayService are left to th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import (
     ConditionStatus,
@@ -67,8 +67,7 @@ _ASKED_AGAIN: Final = 5.0
 """Seconds until an answer that is still too old is looked at again."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Idleness:
+class _Idleness(msgspec.Struct, frozen=True):
     """The use of a cluster with options.
 
     Attributes:

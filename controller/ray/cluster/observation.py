@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import JobEnd, find_condition, is_true, job_end, time_of
 from controller.apimachinery.custom_object import IdentityMemo, conditions_of, status_of
@@ -35,8 +37,7 @@ from workqueue import Backoff
 # The observed removal of a deleted cluster's state from Redis, as a value.
 
 
-@dataclass(frozen=True, slots=True)
-class Cleanup:
+class Cleanup(Struct, frozen=True):
     """The observed cleanup of a deleted cluster.
 
     Attributes:
@@ -87,8 +88,7 @@ STORED_CONDITIONS: Final = IdentityMemo(conditions_of)
 """The conditions of an object; a plan reads them forty times."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedBudgets:
+class ObservedBudgets(Struct, frozen=True):
     """The observed disruption budgets of a cluster.
 
     Attributes:
@@ -102,8 +102,7 @@ class ObservedBudgets:
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DesiredCluster:
+class DesiredCluster(Struct, frozen=True):
     """The part of a plan that follows from a valid RayCluster alone; computed once per object.
 
     Attributes:
@@ -124,8 +123,7 @@ class DesiredCluster:
 # Remembers the nodes that this process has told Ray to drain; a new process tells it again.
 
 
-@dataclass(frozen=True, slots=True)
-class DrainMemory:
+class DrainMemory(Struct, frozen=True):
     """The nodes that a head was told to drain.
 
     Attributes:
@@ -143,8 +141,7 @@ LOSS_BACKOFF: Final = Backoff(base=20.0, cap=300.0)
 """Delays of replacements, by the rounds in which pods were lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class Losses:
+class Losses(Struct, frozen=True):
     """The losses of one scope since its pods were last healthy.
 
     Members are pods, or replicas of several hosts, by name.
@@ -181,8 +178,7 @@ class Losses:
         return self.began + timedelta(seconds=self.wait)
 
 
-@dataclass(frozen=True, slots=True)
-class PodHistory:
+class PodHistory(Struct, frozen=True):
     """The memory of a plan about the pods of a cluster, for the next plan. A restart forgets it.
 
     Attributes:
@@ -233,8 +229,7 @@ NO_HISTORY: Final = PodHistory()
 # The workers of a group in units that are created and deleted as one, read from labels of pods.
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerUnit:
+class WorkerUnit(Struct, frozen=True):
     """A worker pod, or a replica of several hosts.
 
     Attributes:
@@ -261,8 +256,7 @@ class WorkerUnit:
         return _label(self.pods[0], labels.REPLICA_INDEX)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerUnits:
+class WorkerUnits(Struct, frozen=True):
     """The units of a group.
 
     Attributes:
@@ -334,8 +328,7 @@ def _label(pod: Pod, key: str) -> str:
     return (pod.metadata.labels or {}).get(key, "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedPods:
+class ObservedPods(Struct, frozen=True, kw_only=True):
     """A RayCluster, valid or not, and its pods in their present state.
 
     Attributes:
@@ -435,15 +428,13 @@ class ObservedPods:
         return {scope: each for scope, each in self.history.losses.items() if each.repeated}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InvalidCluster(ObservedPods):
+class InvalidCluster(ObservedPods, frozen=True, kw_only=True):
     """A RayCluster whose specification has a problem."""
 
     problem: Problem
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterObservation(ObservedPods):
+class ClusterObservation(ObservedPods, frozen=True, kw_only=True):
     """A valid RayCluster and its children in their present state.
 
     Attributes:

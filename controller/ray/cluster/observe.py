@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import SpecificationMemo, status_of
 from controller.apimachinery.ownership import is_owned_by, ownership_text
@@ -42,8 +44,7 @@ from controller.runtime.kind import CacheReader, owned_by
 from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSources:
+class ClusterSources(Struct, frozen=True):
     """The sources of an observation besides the caches.
 
     Attributes:

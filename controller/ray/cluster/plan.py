@@ -6,9 +6,10 @@ Pure: the plan follows from the observation and the time alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
+
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import READY, stored_message
 from controller.ray.api.names import SUSPENDED, SUSPENDING, is_managed_elsewhere

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339, time_of
 from controller.apimachinery.problem import overwrite_command
@@ -100,8 +102,7 @@ def unhealthy_reason(pod: Pod) -> str | None:
 # changes: a worker whose label names another group is no surplus of that group, and no second head.
 
 
-@dataclass(frozen=True, slots=True)
-class PodsByRole:
+class PodsByRole(Struct, frozen=True):
     """The pods of one cluster.
 
     Attributes:

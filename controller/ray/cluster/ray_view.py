@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from controller.apimachinery.conditions import time_of
 from controller.kube.objects import Pod
@@ -25,8 +26,7 @@ from controller.ray.head import find_head
 from controller.runtime.kind import CacheReader
 
 
-@dataclass(frozen=True, slots=True)
-class RayView:
+class RayView(Struct, frozen=True):
     """The last answers of the present head's dashboard.
 
     Attributes:

@@ -7,9 +7,11 @@ the same specification in another way, does not (`held_deletions.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import counted_from, time_of
 from controller.kube.objects import Pod
@@ -157,8 +159,7 @@ def _compare(seen: ClusterObservation, template: Mapping[str, Any]) -> tuple[boo
     return compare(image_of_template(template), version, running=running, head_image=image)
 
 
-@dataclass(frozen=True, slots=True)
-class _Decision:
+class _Decision(Struct, frozen=True):
     """The input of the decision.
 
     Attributes:

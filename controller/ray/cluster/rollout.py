@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct, field
 
 from controller.kube.objects import ControllerRevision, Pod
 from controller.ray.api.pod_state import is_announced
@@ -30,8 +31,7 @@ class DeletionCause(Enum):
     GROUP_REMOVED = "a group that is not in the specification"
 
 
-@dataclass(frozen=True, slots=True)
-class PodToDelete:
+class PodToDelete(Struct, frozen=True):
     """A pod to delete, with a clause about the cause for its event."""
 
     pod: Pod
@@ -46,8 +46,7 @@ NOT_KEPT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RevisionHistory:
+class RevisionHistory(Struct, frozen=True):
     """The revisions of a cluster.
 
     Attributes:
@@ -135,8 +134,7 @@ STUCK: Final = frozenset({
 """States in which the user may have to act."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupUpgrade:
+class GroupUpgrade(Struct, frozen=True):
     """The upgrade of one group.
 
     Attributes:
@@ -188,8 +186,7 @@ class GroupUpgrade:
                 yield PodToDelete(pod, SURPLUS, DeletionCause.SURPLUS)
 
 
-@dataclass(frozen=True, slots=True)
-class Rollout:
+class Rollout(Struct, frozen=True):
     """A rolling update.
 
     Attributes:

@@ -13,7 +13,8 @@ memory is lost; an incomplete replica is then deleted, once, and never repaired 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from controller.apimachinery.names import suffix
 from controller.kube.objects import Pod

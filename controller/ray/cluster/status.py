@@ -7,9 +7,10 @@ The other conditions are Manta's own and describe the present.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, rfc3339, tells
 from controller.apimachinery.custom_object import status_of

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.custom_object import SpecificationMemo

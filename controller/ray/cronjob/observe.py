@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from operator import attrgetter
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import SpecificationMemo, status_of
@@ -41,8 +42,7 @@ class RunPhase(Enum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class JobRun:
+class JobRun(Struct, frozen=True):
     """One RayJob of a RayCronJob.
 
     Attributes:
@@ -109,8 +109,7 @@ SCOPE: Final = "rayjobs"
 """Scope of all writes to RayJobs: while one is of unknown outcome, none is created or deleted."""
 
 
-@dataclass(frozen=True, slots=True)
-class CronJobObservation:
+class CronJobObservation(Struct, frozen=True):
     """A RayCronJob and its RayJobs.
 
     Attributes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
+
+from msgspec import Struct
 
 from controller.apimachinery.conditions import (
     OBSERVATION_IN_DOUBT,
@@ -40,8 +41,7 @@ _LONGEST_DEADLINE: Final = 100 * 365 * 86400
 """Maximum deadline in seconds; longer ones are cut to this."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """The ticks of a schedule around the present.
 
     Attributes:
@@ -115,8 +115,7 @@ _NAMED: Final = 3
 """Maximum names in one message; more are only counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyCondition:
+class ReadyCondition(Struct, frozen=True):
     """The condition `Ready`, and its event.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -54,8 +53,7 @@ _ALIVE: Final = "ALIVE"
 _STATES: Final = frozenset({_ALIVE, "DEAD"})
 
 
-@dataclass(frozen=True, slots=True)
-class RayNode:
+class RayNode(msgspec.Struct, frozen=True):
     """One node in the view of the GCS. Ray reports neither draining nor load of a node.
 
     Attributes:
@@ -76,15 +74,14 @@ class RayNode:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RayNodes:
+class RayNodes(msgspec.Struct, frozen=True):
     """The nodes of a cluster.
 
     Attributes:
         by_address: the newest node at each IP address.
     """
 
-    by_address: Mapping[str, RayNode] = field(default_factory=dict[str, RayNode])
+    by_address: Mapping[str, RayNode] = msgspec.field(default_factory=dict[str, RayNode])
 
     @classmethod
     def of(cls, nodes: Iterable[RayNode]) -> RayNodes:

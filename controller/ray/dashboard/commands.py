@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Protocol, TypeAlias
 
+from msgspec import Struct
+
 from controller.ray.dashboard.client import DashboardClient
 from controller.ray.dashboard.probes import (
     CommandValue,
@@ -75,8 +77,7 @@ class HeadCommand(ExternalCommand):
     command: Command
 
 
-@dataclass(frozen=True, slots=True)
-class CommandDone:
+class CommandDone(Struct, frozen=True):
     """Ray executed the command, or had executed it before."""
 
     name: ClassVar[str] = "done"
@@ -84,8 +85,7 @@ class CommandDone:
     value: CommandValue = None
 
 
-@dataclass(frozen=True, slots=True)
-class CommandRefused:
+class CommandRefused(Struct, frozen=True):
     """Ray refused the command, and would refuse it again. `message` is Ray's."""
 
     name: ClassVar[str] = "refused"
@@ -93,8 +93,7 @@ class CommandRefused:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class CommandExpired:
+class CommandExpired(Struct, frozen=True):
     """Ray gave no definite response in time, and may have executed the command.
 
     `message` describes the failure.

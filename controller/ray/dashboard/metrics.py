@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from controller.runtime.collectors import StateCollector
 
 
-@dataclass(frozen=True, slots=True)
-class DashboardStatistics:
+class DashboardStatistics(Struct, frozen=True):
     """The present numbers of the actors.
 
     Attributes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
+
+from msgspec.structs import replace
 
 from controller.ray.dashboard.probes import ProbeObservation, ProbeValue
 from controller.ray.dashboard.responses import NoSuchJob

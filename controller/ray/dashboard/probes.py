@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, TypeAlias
 
+from msgspec import Struct
+
 from controller.ray.dashboard.client import DashboardClient, RayNodes
 from controller.ray.dashboard.responses import JobInfo, NoSuchJob, RayVersion
 from controller.ray.dashboard.serve import ProxyHealth, RayActivity, ServeState
@@ -87,8 +89,7 @@ class ProbeSubscription(Subscription):
 # The state of a probe as a kind observes it.
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeObservation:
+class ProbeObservation(Struct, frozen=True):
     """The state of one probe.
 
     Attributes:

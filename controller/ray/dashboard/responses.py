@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Final, Generic, TypeVar
@@ -38,8 +37,7 @@ class JobStatus(Enum):
 _TERMINAL: Final = frozenset({JobStatus.STOPPED, JobStatus.SUCCEEDED, JobStatus.FAILED})
 
 
-@dataclass(frozen=True, slots=True)
-class JobInfo:
+class JobInfo(msgspec.Struct, frozen=True):
     """Ray's record of a job.
 
     Attributes:
@@ -57,13 +55,11 @@ class JobInfo:
     end_time: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NoSuchJob:
+class NoSuchJob(msgspec.Struct, frozen=True):
     """Ray itself reports that it does not know the job."""
 
 
-@dataclass(frozen=True, slots=True)
-class RayVersion:
+class RayVersion(msgspec.Struct, frozen=True):
     """The version of Ray that answers.
 
     Attributes:

@@ -34,8 +34,7 @@ RUNNING: Final = "RUNNING"
 """Status of an application with only healthy deployments; also state of a replica."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServeDeployment:
+class ServeDeployment(msgspec.Struct, frozen=True):
     """One deployment of an application.
 
     Attributes:
@@ -51,8 +50,7 @@ class ServeDeployment:
     running: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ServeApplication:
+class ServeApplication(msgspec.Struct, frozen=True):
     """One application.
 
     Attributes:
@@ -64,12 +62,13 @@ class ServeApplication:
 
     status: str
     message: str = ""
-    deployments: Mapping[str, ServeDeployment] = field(default_factory=dict[str, ServeDeployment])
+    deployments: Mapping[str, ServeDeployment] = msgspec.field(
+        default_factory=dict[str, ServeDeployment]
+    )
     config: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ServeState:
+class ServeState(msgspec.Struct, frozen=True):
     """The state that Ray Serve reports.
 
     Attributes:
@@ -79,15 +78,14 @@ class ServeState:
             or its controller did not answer in time, and the other attributes have no meaning.
     """
 
-    applications: Mapping[str, ServeApplication] = field(
+    applications: Mapping[str, ServeApplication] = msgspec.field(
         default_factory=dict[str, ServeApplication]
     )
     target_capacity: float | None = None
     has_controller: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyHealth:
+class ProxyHealth(msgspec.Struct, frozen=True):
     """The health that a proxy of Serve reports.
 
     Attributes:

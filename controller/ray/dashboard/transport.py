@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 from urllib.parse import quote, urlencode
 
+from msgspec import Struct
 from yarl import URL
 
 from controller.kube.client import Client
@@ -41,8 +42,7 @@ class DashboardRequest:
         return f"{self.method} {self.path}"
 
 
-@dataclass(frozen=True, slots=True)
-class DashboardResponse:
+class DashboardResponse(Struct, frozen=True):
     """One complete response, whatever its status.
 
     Attributes:

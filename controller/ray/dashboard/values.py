@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+from msgspec import Struct
+
 from controller.ray.api.names import DASHBOARD_PORT
 from workqueue import Backoff
 
@@ -66,8 +68,7 @@ class RefusedByRay(DashboardError):  # noqa: N818
 # One incarnation of a head, as an address of its dashboard or of the Serve proxy beside it.
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """The dashboard of one head incarnation.
 
     A head that was replaced, or restarted in place, is another `Head`: nothing known of the former
@@ -96,8 +97,7 @@ class Head:
         return f"{self.namespace}/{self.service}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServeProxy(Head):
+class ServeProxy(Head, frozen=True, kw_only=True):
     """The Serve proxy on a head pod, addressed at the pod itself and never given the token.
 
     It has an actor of its own, so that an unresponsive proxy delays nothing else.

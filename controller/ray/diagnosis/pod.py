@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+
+from msgspec import Struct
 
 from controller.apimachinery.conditions import rfc3339, time_of
 from controller.apimachinery.redaction import last_error
@@ -33,8 +34,7 @@ SLOW_AFTER: Final = timedelta(minutes=5)
 """The time that a step of starting may take before it is reported as a cause of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """The result of a check.
 
     Attributes:
@@ -58,8 +58,7 @@ def saying(words: str, said: str) -> str:
     return f"{words}: {quoted}" if quoted else words
 
 
-@dataclass(frozen=True, slots=True)
-class PodDiagnosis:
+class PodDiagnosis(Struct, frozen=True):
     """A pod that is not ready, and the context of its diagnosis."""
 
     pod: Pod

@@ -6,9 +6,10 @@ and KubeRay keep their names. `docs/reasons.md` shows this table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
+
+from msgspec import Struct
 
 from controller.runtime.reasons import (
     API_SERVER_UNAVAILABLE,
@@ -20,8 +21,7 @@ from controller.runtime.reasons import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """A cause that keeps a cluster from being ready.
 
     Attributes:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import SpecificationMemo
 from controller.apimachinery.problem import Problem
@@ -65,8 +65,7 @@ from controller.runtime.reconcile.definitions import (
 # retires first.
 
 
-@dataclass(frozen=True, slots=True)
-class FleetStep:
+class FleetStep(msgspec.Struct, frozen=True):
     """The changes that are due now; all of them may be made at once.
 
     Attributes:

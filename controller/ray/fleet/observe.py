@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final
@@ -45,8 +44,7 @@ from controller.runtime.reconcile.definitions import (
 # The copies of a fleet, as their RayClusters show them.
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(msgspec.Struct, frozen=True):
     """One RayCluster of a fleet.
 
     Attributes:
@@ -135,8 +133,7 @@ While one is of unknown outcome, no copy is created, changed or deleted.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class FleetGoal:
+class FleetGoal(msgspec.Struct, frozen=True):
     """The user's goal, read from a valid specification.
 
     Attributes:
@@ -151,8 +148,7 @@ class FleetGoal:
 _BEFORE: Final = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class FleetObservation:
+class FleetObservation(msgspec.Struct, frozen=True):
     """A fleet and its copies.
 
     Attributes:
@@ -174,12 +170,12 @@ class FleetObservation:
     fleet: RayClusterFleet
     goal: FleetGoal | Problem
     copies: tuple[Copy, ...] = ()
-    name_conflicts: Mapping[str, str] = field(default_factory=dict[str, str])
-    unreadable: Mapping[str, str] = field(default_factory=dict[str, str])
+    name_conflicts: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
+    unreadable: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     has_pending_writes: bool = False
     refused_creates: tuple[Failure, ...] = ()
     unknown_fields: str = ""
-    definition: InstalledDefinition = field(default_factory=InstalledDefinition)
+    definition: InstalledDefinition = msgspec.field(default_factory=InstalledDefinition)
     consistency_warnings: tuple[str, ...] = ()
     clock_steady_since: datetime | None = None
     now: datetime = _BEFORE

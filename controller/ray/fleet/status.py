@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain
 from typing import Any, Final
 
+from msgspec import Struct
 from prometheus_client.core import Metric
 
 from controller.apimachinery.conditions import (
@@ -141,8 +141,7 @@ def _seconds_left(seen: FleetObservation) -> float:
 _NOT_READY: Final = "ClustersNotReady"
 
 
-@dataclass(frozen=True, slots=True)
-class FirstCause:
+class FirstCause(Struct, frozen=True):
     """A cause for which a fleet is not as specified, or none.
 
     Attributes:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import failed_alive, others_alive, own_end, time_of
 from controller.apimachinery.custom_object import mapping

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias, cast
+
+from msgspec import Struct
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import dig, mapping
@@ -51,8 +52,7 @@ _LEAST_FIRST: Final = (
 _extent: Final = _LEAST_FIRST.index
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedJob:
+class FinishedJob(Struct, frozen=True):
     """The result of a job, and the time when it ended.
 
     Attributes:

@@ -6,9 +6,10 @@ counts, and compares the head with the one that was recorded for the attempt.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
+
+from msgspec import Struct
 
 from controller.apimachinery.conditions import find_condition, is_true, time_of
 from controller.apimachinery.custom_object import conditions_of, status_of
@@ -78,8 +79,7 @@ _RAY_FACTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DashboardOutage:
+class DashboardOutage(Struct, frozen=True):
     """An outage of the dashboard, or none.
 
     Attributes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, IntEnum
 from typing import Final
+
+from msgspec import Struct
 
 from controller.apimachinery.conditions import counted_from
 
@@ -175,8 +176,7 @@ class OutageLength(IntEnum):
     TOO_LONG = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobFacts:
+class JobFacts(Struct, frozen=True, kw_only=True):
     """The facts about a RayJob at one moment.
 
     Attributes:

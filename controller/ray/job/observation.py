@@ -6,9 +6,10 @@ What follows from them without the time is asked of the observation itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.ownership import is_owned_by
@@ -42,8 +43,7 @@ _TERMINAL: Final = {each.value: each for each in JobStatus if each.terminal}
 _POD_ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
-@dataclass(frozen=True, slots=True)
-class JobObservation:
+class JobObservation(Struct, frozen=True):
     """A RayJob and what belongs to it.
 
     Attributes:

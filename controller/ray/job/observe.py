@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import SpecificationMemo, mapping, status_of
 from controller.apimachinery.names import short_child_name
@@ -92,8 +94,7 @@ WATCHES: Final[tuple[Owned[Any], ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class JobSources:
+class JobSources(Struct, frozen=True):
     """The sources of an observation besides the caches.
 
     Attributes:

@@ -7,9 +7,10 @@ decides the next state in `table.py`; this module gives each state its writes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import datetime
 from typing import Final
+
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.object_schema import ObjectSchema

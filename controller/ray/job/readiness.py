@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from controller.apimachinery.conditions import READY, ConditionSet, find_condition, rfc3339
 from controller.apimachinery.custom_object import conditions_of, mapping
@@ -87,8 +88,7 @@ _NOUNS: Final = {**KUBERAY_NOUNS, JOBS: "RayJobSubmitter"}
 _NO_GROUP: Final = "FailedToCreatePodGroup"
 
 
-@dataclass(frozen=True, slots=True)
-class JobReadiness:
+class JobReadiness(Struct, frozen=True):
     """The content of the condition `Ready`.
 
     Attributes:

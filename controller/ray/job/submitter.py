@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import job_end, template_containers, time_of
 from controller.apimachinery.custom_object import dig, mapping
@@ -97,8 +97,7 @@ _HEALTHY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Dashboard:
+class Dashboard(msgspec.Struct, frozen=True):
     """The addresses of the dashboard for the script.
 
     Attributes:
@@ -253,8 +252,7 @@ DEFAULT_BACKOFF_LIMIT: Final = 2
 _TEMPLATE_METADATA: Final = ("annotations", "finalizers")
 
 
-@dataclass(frozen=True, slots=True)
-class SubmissionTarget:
+class SubmissionTarget(msgspec.Struct, frozen=True):
     """The address at which a job is submitted.
 
     Attributes:
@@ -363,8 +361,7 @@ _RESTARTS: Final = 2
 """Restarts of the container in the head pod until it counts as failed (KubeRay)."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubmitterState:
+class SubmitterState(msgspec.Struct, frozen=True):
     """The state of an attempt's submitter.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+from msgspec import Struct
 
 from controller.ray.job.facts import (
     ClusterFact,
@@ -258,28 +259,24 @@ def _no_job_in_time(facts: JobFacts) -> bool:
 # state does not change. docs/rayjob.md has a picture of the table.
 
 
-@dataclass(frozen=True, slots=True)
-class Enter:
+class Enter(Struct, frozen=True):
     """Enter a state; `reason` is set where KubeRay sets one."""
 
     state: State
     reason: FailureReason | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Fail:
+class Fail(Struct, frozen=True):
     """Record a failed attempt; `after_failure` decides the next state."""
 
     reason: FailureReason
 
 
-@dataclass(frozen=True, slots=True)
-class Stay:
+class Stay(Struct, frozen=True):
     """Keep the state and skip the rows below."""
 
 
-@dataclass(frozen=True, slots=True)
-class DueTransition:
+class DueTransition(Struct, frozen=True):
     """A transition that is due.
 
     Attributes:

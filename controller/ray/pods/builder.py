@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import mapping
 from controller.ray.api import labels
@@ -61,8 +61,7 @@ from controller.ray.settings import RaySettings
 # The position of a worker in its group: its replica, and its host in the replica.
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaPosition:
+class ReplicaPosition(msgspec.Struct, frozen=True):
     """A worker's position, which labels of the pod show to Ray and to users.
 
     Attributes:

@@ -6,8 +6,9 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
+
+from msgspec import Struct
 
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.quantity import ZERO, InvalidQuantity, Quantity, parse_quantity
@@ -290,8 +291,7 @@ def add_fleet_environment(env: Environment, annotations: Mapping[str, str]) -> N
 Body = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class PodDraft:
+class PodDraft(Struct, frozen=True):
     """A mutable pod.
 
     Attributes:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
 
 from controller.ray.api import labels
 from controller.ray.api.raycluster import ClusterSpec, GcsFaultToleranceOptions, RayCluster
@@ -26,8 +27,7 @@ _PASSWORD: Final = "REDIS_PASSWORD"  # noqa: S105 - a name
 _SUBSTITUTION: Final = re.compile(r'("?)\$\(.+\)\1')
 
 
-@dataclass(frozen=True, slots=True)
-class RedisStorage:
+class RedisStorage(Struct, frozen=True):
     """The GCS state in the user's Redis.
 
     Attributes:
@@ -39,8 +39,7 @@ class RedisStorage:
     options: GcsFaultToleranceOptions | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedStorage:
+class EmbeddedStorage(Struct, frozen=True):
     """The GCS state in a volume of the head.
 
     Attributes:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from controller.apimachinery.quantity import ZERO, Quantity
 from controller.kube.objects import ObjectMeta
@@ -69,8 +70,7 @@ def job_of(cluster: ObjectMeta) -> str:
 # How much of a cluster must fit.
 
 
-@dataclass(frozen=True, slots=True)
-class GangSize:
+class GangSize(Struct, frozen=True):
     """The least that is worth starting.
 
     Attributes:
@@ -122,8 +122,7 @@ def _containers(template: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 # Marks of pods, and of what pods are made from.
 
 
-@dataclass(frozen=True, slots=True)
-class Marks:
+class Marks(Struct, frozen=True):
     """What is added to an object for the scheduler.
 
     Attributes:

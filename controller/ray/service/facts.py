@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import is_true, time_of
 from controller.apimachinery.custom_object import conditions_of

@@ -7,7 +7,6 @@ import gzip
 import hashlib
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, cast
 
@@ -44,8 +43,7 @@ class ConfigTooLarge(ValueError):  # noqa: N818
     """The config does not fit into an annotation. The message is a predicate of the field."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredConfig:
+class StoredConfig(msgspec.Struct, frozen=True):
     """A config as it is stored.
 
     Attributes:
@@ -139,8 +137,7 @@ class SpecChange(Enum):
     NEW_CLUSTER = "it asks for another cluster"
 
 
-@dataclass(frozen=True, slots=True)
-class SpecIdentity:
+class SpecIdentity(msgspec.Struct, frozen=True):
     """The specification from which a cluster is created.
 
     Attributes:
@@ -193,8 +190,7 @@ def _digest(value: Any, around: str = "") -> str:
     return hashlib.sha256(text).hexdigest()[:_DIGITS_OF_IDENTITY]
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(msgspec.Struct, frozen=True):
     """The recorded origin of a cluster, the value of its annotation.
 
     Attributes:

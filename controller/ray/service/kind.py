@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from msgspec.structs import replace
 from prometheus_client.core import Metric
 
 from controller.apimachinery.conditions import READY, find_condition, is_true, time_of

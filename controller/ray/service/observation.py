@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -64,8 +63,7 @@ CLOSING_PATIENCE: Final = timedelta(seconds=30)
 """Time after which a deletion no longer waits for connections that are still open."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceGoal:
+class ServiceGoal(msgspec.Struct, frozen=True):
     """The user's goal, read from a valid specification.
 
     Attributes:
@@ -84,8 +82,7 @@ class ServiceGoal:
     stamps: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class ServingCluster:
+class ServingCluster(msgspec.Struct, frozen=True):
     """One of the two clusters that the status names.
 
     Attributes:
@@ -124,7 +121,9 @@ class ServingCluster:
     put_outcome: CommandOutcome | None = None
     put_id: str = ""
     pods: tuple[Pod, ...] = ()
-    proxies: Mapping[str, ProbeObservation] = field(default_factory=dict[str, ProbeObservation])
+    proxies: Mapping[str, ProbeObservation] = msgspec.field(
+        default_factory=dict[str, ProbeObservation]
+    )
     excludes_head: bool = False
 
     @property
@@ -164,8 +163,7 @@ class ServingCluster:
         return tuple(pod for pod in self.pods if not is_head(pod))
 
 
-@dataclass(frozen=True, slots=True)
-class Closing:
+class Closing(msgspec.Struct, frozen=True):
     """The end of the connections to a cluster that gets no new requests.
 
     Attributes:
@@ -197,8 +195,7 @@ class Closing:
         return self.outcome is not None or not self.due - CLOSING_LEAD <= now < self.deadline
 
 
-@dataclass(frozen=True, slots=True)
-class Routing:
+class Routing(msgspec.Struct, frozen=True):
     """The objects that divide the requests of a RayService between its clusters.
 
     Attributes:
@@ -219,8 +216,7 @@ class Routing:
 NO_ROUTING: Final = Routing()
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceObservation:
+class ServiceObservation(msgspec.Struct, frozen=True):
     """A RayService and what belongs to it.
 
     Attributes:
@@ -262,8 +258,8 @@ class ServiceObservation:
     refused_creates: tuple[Failure, ...] = ()
     unknown_fields: str = ""
     begun: ReadableUpgrade | None = None
-    settings: RaySettings = field(default_factory=RaySettings)
-    definition: InstalledDefinition = field(default_factory=InstalledDefinition)
+    settings: RaySettings = msgspec.field(default_factory=RaySettings)
+    definition: InstalledDefinition = msgspec.field(default_factory=InstalledDefinition)
     clock_steady_since: datetime | None = None
     now: datetime = _BEFORE
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import SpecificationMemo, mapping, status_of
 from controller.apimachinery.ownership import is_owned_by, owner_reference
@@ -44,8 +46,7 @@ from controller.runtime.plan import Target
 from controller.runtime.reconcile.definitions import DefinitionsReader, UnknownFieldFinder
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceSources:
+class ServiceSources(Struct, frozen=True):
     """The sources of an observation besides the caches.
 
     Attributes:

@@ -8,8 +8,9 @@ commands that follow from the stored status.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain
+
+from msgspec.structs import replace
 
 from controller.apimachinery.problem import Problem
 from controller.ray.api import labels

@@ -8,9 +8,10 @@ has replaced the readiness probe: then Manta probes them too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
+
+from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import dig
 from controller.kube.objects import Pod

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from controller.apimachinery.conditions import READY, find_condition, rfc3339
 from controller.apimachinery.custom_object import conditions_of
@@ -27,8 +28,7 @@ _ANSWERED: Final = "InternalError"
 """Reason of a failed write that the API server has answered, with an unknown outcome."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceCause:
+class ServiceCause(Struct, frozen=True):
     """A cause of a problem, or none.
 
     Attributes:

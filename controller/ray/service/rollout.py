@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypeAlias
+
+from msgspec import Struct, field
 
 from controller.ray.api.rayservice import UpgradeType
 
@@ -14,8 +15,7 @@ from controller.ray.api.rayservice import UpgradeType
 FULL: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
+class Shares(Struct, frozen=True):
     """The capacity requested of each cluster, and the traffic that it carries.
 
     Attributes:
@@ -70,22 +70,19 @@ class Change(Enum):
     RESUME_UPGRADE = "go on with the upgrade"
 
 
-@dataclass(frozen=True, slots=True)
-class SetActiveCapacity:
+class SetActiveCapacity(Struct, frozen=True):
     """Change the capacity of the active cluster to `percent`."""
 
     percent: int
 
 
-@dataclass(frozen=True, slots=True)
-class SetPendingCapacity:
+class SetPendingCapacity(Struct, frozen=True):
     """Change the capacity of the pending cluster to `percent`."""
 
     percent: int
 
 
-@dataclass(frozen=True, slots=True)
-class SetPendingWeight:
+class SetPendingWeight(Struct, frozen=True):
     """Route `percent` of the traffic to the pending cluster, and the rest to the active one."""
 
     percent: int
@@ -130,8 +127,7 @@ class SelectedCluster(Enum):
     PENDING = "pending"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterFacts:
+class ClusterFacts(Struct, frozen=True):
     """One of the two clusters.
 
     Attributes:
@@ -154,8 +150,7 @@ class ClusterFacts:
 NO_CLUSTER = ClusterFacts()
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """`spec.upgradeStrategy.clusterUpgradeOptions`, in percent.
 
     Attributes:
@@ -167,8 +162,7 @@ class Options:
     step: int = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RolloutFacts:
+class RolloutFacts(Struct, frozen=True, kw_only=True):
     """The facts about a RayService at one moment.
 
     Attributes:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 from controller.apimachinery.custom_object import contains, mapping
 from controller.apimachinery.redaction import in_short, last_error
@@ -39,8 +40,7 @@ _HEALTHY: Final = "HEALTHY"
 _FULL: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Readiness:
+class Readiness(Struct, frozen=True):
     """Serve's report about a stored config.
 
     Attributes:

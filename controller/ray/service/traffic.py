@@ -7,8 +7,9 @@ and no further step is taken until the gateway reports that it routes by that we
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import mappings
 from controller.apimachinery.ownership import is_owned_by, ownership_text

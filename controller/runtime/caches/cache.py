@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import structlog
+from msgspec import Struct
 
 from controller.kube.client import PAGE_SIZE, Client
 from controller.kube.objects import KubeObject, ObjectList
@@ -32,8 +33,7 @@ REVISION_TIMEOUT = 0.25
 """Seconds to wait for a large store to reach the revision before contents are compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class CacheScope:
+class CacheScope(Struct, frozen=True):
     """The objects that an informer watches."""
 
     resource: Resource[Any]

@@ -18,10 +18,11 @@ import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import structlog
+from msgspec.structs import replace
 
 from controller.apimachinery.object_schema import ObjectSchema, by_document, read_schemas
 from controller.kube.client import Client

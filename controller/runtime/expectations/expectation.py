@@ -10,10 +10,11 @@ when the store shows its object at that revision or later, terminating, gone or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
@@ -52,8 +53,7 @@ def reference_of(target: Target) -> ObjectReference:
     return ObjectReference(target.resource, target.key)
 
 
-@dataclass(frozen=True, slots=True)
-class StoreState:
+class StoreState(msgspec.Struct, frozen=True):
     """The state of an object in the store when a request for it was sent.
 
     Attributes:
@@ -77,15 +77,13 @@ class StoreState:
         return (new or changed) and is_older(meta.resource_version, self.revision)
 
 
-@dataclass(frozen=True, slots=True)
-class Written(Generic[T]):
+class Written(msgspec.Struct, Generic[T], frozen=True):
     """The newest object that an answer or a live read returned."""
 
     obj: T
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted(Generic[T]):
+class Deleted(msgspec.Struct, Generic[T], frozen=True):
     """The accepted deletion of an object.
 
     Attributes:
@@ -100,8 +98,7 @@ class Deleted(Generic[T]):
     gone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Outside(Generic[T]):
+class Outside(msgspec.Struct, Generic[T], frozen=True):
     """What a live read found although the store has passed it: only live reads show it."""
 
     obj: T
@@ -110,8 +107,7 @@ class Outside(Generic[T]):
 Entry: TypeAlias = Written[T] | Deleted[T] | Outside[T]
 
 
-@dataclass(frozen=True, slots=True)
-class UnansweredWrite:
+class UnansweredWrite(msgspec.Struct, frozen=True):
     """A write without an answer: in flight, or of unknown outcome because the answer was lost.
 
     Attributes:
@@ -138,8 +134,7 @@ class UnansweredWrite:
         return self.asked_at if self.unknown_since is None else self.unknown_since
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Finding:
+class Finding(msgspec.Struct, frozen=True, eq=False):
     """What an answer or a lookup said of a name, and no store shows.
 
     Attributes:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
+
+from msgspec.structs import replace
 
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import Resource

@@ -7,8 +7,11 @@ record of an owner that no longer exists is dropped.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.apimachinery.ownership import is_owned_by, owner_uid, requested_owner
 from controller.kube.objects import KubeObject
@@ -77,8 +80,7 @@ class Newest(dict[K, V]):
             del self[next(iter(self))]
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """The object on whose behalf something is written, and its key in its controller's queue."""
 
     uid: str
@@ -93,8 +95,7 @@ class Owner:
         return self.key.rpartition("/")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Questions:
+class Questions(Struct, frozen=True):
     """What the caches cannot tell, so that the owner's next reconcile has to find it out.
 
     Attributes:

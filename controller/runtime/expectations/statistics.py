@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import islice
 from typing import Any
+
+from msgspec import Struct
 
 from controller.runtime.debug import LIMIT, BoundedList, ExpectationEntry, cause, listing
 from controller.runtime.expectations.expectation import (
@@ -64,8 +65,7 @@ def _kept(each: Expectation[Any]) -> str:
     return "looked up, not found" if finding is ABSENT else f"admission: {finding.warning}"
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectationStatistics:
+class ExpectationStatistics(Struct, frozen=True):
     """Numbers for metrics and tests.
 
     Attributes:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import READY, ConditionSet, find_condition, stored_message
 from controller.apimachinery.custom_object import IdentityMemo, mapping, read_conditions
@@ -40,8 +42,7 @@ def remedy(command: str = "manta crds") -> str:
 REMEDY: Final = remedy()
 
 
-@dataclass(frozen=True, slots=True)
-class ReadGeneration:
+class ReadGeneration(Struct, frozen=True):
     """The generation of an object that the process has read last; part of `Plan.memory`.
 
     Attributes:
@@ -53,8 +54,7 @@ class ReadGeneration:
     missing: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledDefinition:
+class InstalledDefinition(Struct, frozen=True):
     """The installed definition of a kind, as far as the planner relies on it.
 
     Attributes:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
@@ -38,8 +41,7 @@ class Result(Enum):
     FAILED = "failed"  # requeue after the wait of what failed
 
 
-@dataclass(frozen=True, slots=True)
-class PlanOutcome:
+class PlanOutcome(msgspec.Struct, frozen=True):
     """The outcome of a plan.
 
     Attributes:
@@ -54,13 +56,12 @@ class PlanOutcome:
     requeue_after: float | None = None
     retry_after: float | None = None
     ask_after: float | None = None
-    writes: Mapping[str, int] = field(default_factory=dict[str, int])
+    writes: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
     failures: tuple[Failure, ...] = ()
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanExecution:
+class PlanExecution(msgspec.Struct, frozen=True):
     """One plan to carry out.
 
     Attributes:

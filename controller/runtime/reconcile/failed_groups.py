@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from controller.kube.errors import KubeError, Paused, StatusError
 from controller.kube.objects import KubeObject
@@ -33,8 +36,7 @@ class WriteOutcome(Enum):
     UNKNOWN = "unknown"  # the response was lost: the next reconcile finds out
 
 
-@dataclass(frozen=True, slots=True)
-class WriteResult:
+class WriteResult(Struct, frozen=True):
     """One write and its outcome.
 
     Attributes:

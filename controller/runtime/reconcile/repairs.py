@@ -12,9 +12,11 @@ with its own back-off.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, TypeAlias, cast
+
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import CONTESTED, ConditionSet, without_times
 from controller.apimachinery.ownership import owns_field

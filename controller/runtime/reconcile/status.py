@@ -150,8 +150,7 @@ MESSAGE_INTERVAL: Final = 300.0
 """Minimum seconds from a status write that names a failure to one that only changes messages."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatusDecision:
+class StatusDecision(msgspec.Struct, frozen=True):
     """A decision about one status.
 
     Attributes:
@@ -162,7 +161,7 @@ class StatusDecision:
 
     patch: dict[str, Any] | None = None
     wait: float | None = None
-    wanted: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    wanted: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
 
 @dataclass(slots=True)

@@ -13,13 +13,13 @@ import re
 import ssl
 import uuid
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import yaml
+from msgspec import Struct
 
 from controller.devcluster.apiserver import ApiServer
 from controller.kube.transport import Request
@@ -38,8 +38,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     status: int
     body: Any
     headers: Mapping[str, str]

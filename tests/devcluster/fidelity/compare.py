@@ -6,8 +6,9 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tests.devcluster.fidelity.known import KNOWN
 from tests.devcluster.fidelity.run import Player, Seen
@@ -16,8 +17,7 @@ from tests.devcluster.fidelity.steps import Step
 MAX_REPLAYS = 40
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One step that two servers answered differently."""
 
     steps: Sequence[Step]

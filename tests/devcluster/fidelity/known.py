@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tests.devcluster.fidelity.run import Seen
 from tests.devcluster.fidelity.steps import Step
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(Struct, frozen=True):
     """One known difference.
 
     Attributes:

@@ -11,14 +11,15 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 Json = dict[str, Any]
 
 _PLACE = re.compile(r"<(\w+)(?::([^>]+))?>")
 MERGE = "application/merge-patch+json"
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """One request.
 
     Attributes:
@@ -33,8 +34,8 @@ class Step:
 
     method: str
     path: str
-    query: Json = field(default_factory=dict)
-    headers: Json = field(default_factory=dict)
+    query: Json = msgspec.field(default_factory=dict)
+    headers: Json = msgspec.field(default_factory=dict)
     body: Any = None
     of: str = ""
     revision: str = "keep"

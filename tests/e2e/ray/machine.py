@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -18,8 +17,7 @@ needs_ray = pytest.mark.skipif(
 )
 
 
-@dataclass(frozen=True)
-class Traces:
+class Traces(msgspec.Struct, frozen=True):
     """Everything on this machine by which the cluster of one `manta` could be known."""
 
     id: str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from controller.kaito.api import labels
 from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from controller.kaito.presets.gpus import Cloud, NodeGPUs, find_instance_type, gpus_of_slice
 from controller.kaito.presets.models import Model, catalogue, find_model

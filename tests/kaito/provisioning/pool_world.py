@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
+
+import msgspec
+from msgspec.structs import replace
 
 from controller.kaito.api.status import Cause
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim, write_commitment
@@ -18,8 +21,7 @@ from controller.kaito.provisioning.pools import ObservedPool, PoolCommitment, re
 NAME, MACHINE = "default-phi", "Standard_NX"
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(msgspec.Struct, frozen=True):
     """What the API server holds at one moment.
 
     Attributes:
@@ -31,8 +33,8 @@ class Stored:
     """
 
     pool: ObservedPool | None = None
-    claims: dict[str, ObservedClaim] = field(default_factory=dict)
-    nodes: dict[str, bool] = field(default_factory=dict)
+    claims: dict[str, ObservedClaim] = msgspec.field(default_factory=dict)
+    nodes: dict[str, bool] = msgspec.field(default_factory=dict)
     has_class: bool = False
     commitment: str | None = None
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from controller.kaito.api.status import cut
 from controller.kaito.provisioning.claims import (

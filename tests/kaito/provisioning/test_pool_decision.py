@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.kaito.provisioning.claims import ClaimState, ObservedClaim, Owner
 from controller.kaito.provisioning.pool_decision import (

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
+
+from msgspec.structs import replace
 
 from controller.kaito.api.options import ClaimSettings
 from controller.kaito.provisioning.claims import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tests.neighbours.sickness import KAITO
 from tests.neighbours.sicknesses import (

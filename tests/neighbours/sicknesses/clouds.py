@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from itertools import count
+
+from msgspec.structs import replace
 
 from controller.devcluster.karpenter import ClaimBehaviour, node_name
 from controller.kaito.api.config_maps import INFERENCE_KEY

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from controller.command.planning.offline import open_definitions
 from controller.kube.resources import POD_GROUPS, WORKLOADS

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import yaml
+from msgspec.structs import replace
 
 from controller.kube.objects import ObjectMeta, OwnerReference, Pod
 from controller.kube.resources import PODS, Resource
@@ -17,7 +18,7 @@ from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import ClusterObservation
 from controller.runtime.kind import Unreadable
-from controller.runtime.plan import Plan
+from controller.runtime.plan import NOTHING, Plan
 from controller.testing.reads import FakeReads
 
 NOW = datetime(2026, 8, 20, 10, 0, tzinfo=UTC)
@@ -154,6 +155,11 @@ def plan(kept: FakeReads, kind: RayClusterKind | None = None, *, seconds: float 
     seen = kind.observe("default/example", kept)
     assert seen is not None
     return kind.plan(seen, NOW + timedelta(seconds=seconds))
+
+
+def does_nothing(made: Plan) -> bool:
+    """Whether it is an empty plan, whatever the process remembers of it."""
+    return replace(made, memory=None) == NOTHING
 
 
 def writes(made: Plan) -> list[str]:

@@ -15,9 +15,9 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob import RayCronJobKind
 from controller.ray.permissions import granted
 from controller.ray.settings import RaySettings
-from controller.runtime.plan import NOTHING, Create, Delete, Failure, Plan
+from controller.runtime.plan import Create, Delete, Failure, Plan
 from tests.fakes.verbs import needed
-from tests.ray.cluster.support import unreadable
+from tests.ray.cluster.support import does_nothing, unreadable
 from tests.ray.cronjob.support import (
     NOON,
     UID,
@@ -228,7 +228,7 @@ def test_a_suspended_one_makes_nothing_and_says_so_once():
 
 def test_a_deleted_one_is_left_to_the_garbage_collector():
     gone = cron_job(terminating=True, failedJobsHistoryLimit=0)
-    assert plan(gone, job(at(9), "Failed"), now=at(10)) == NOTHING
+    assert does_nothing(plan(gone, job(at(9), "Failed"), now=at(10)))
 
 
 def test_one_that_is_not_valid_follows_what_it_has_begun():

@@ -6,9 +6,11 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from controller.ray.dashboard import (
     CommandOutcome,

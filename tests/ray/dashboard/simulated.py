@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
+
+from msgspec.structs import replace
 
 from controller.devcluster import simulated_ray as rays
 from controller.devcluster.simulated_ray import (

@@ -12,8 +12,8 @@ from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
 from controller.ray.api.rayclusterfleet import RayClusterFleet
 from controller.ray.fleet.observe import index_of
 from controller.runtime.kind import Unreadable
-from controller.runtime.plan import NOTHING, Create, JsonPatch, MergePatch
-from tests.ray.cluster.support import with_meta
+from controller.runtime.plan import Create, JsonPatch, MergePatch
+from tests.ray.cluster.support import does_nothing, with_meta
 from tests.ray.fleet.support import (
     NEW,
     OLD,
@@ -176,7 +176,7 @@ def test_an_upgrade_of_suspended_copies_keeps_to_the_budget():
 
 
 def test_a_deleted_fleet_leaves_its_copies_to_the_garbage_collector():
-    assert plan(fleet(terminating=True), *three()) == NOTHING
+    assert does_nothing(plan(fleet(terminating=True), *three()))
 
 
 def test_an_invalid_template_is_named_once_and_touches_nothing():

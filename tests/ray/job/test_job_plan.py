@@ -23,8 +23,8 @@ from controller.ray.dashboard import (
 )
 from controller.ray.job.attempt import digest_of
 from controller.runtime.kind import LogText
-from controller.runtime.plan import NOTHING, Create, Delete, Event, JsonPatch, MergePatch, Plan
-from tests.ray.cluster.support import NOW, writes
+from controller.runtime.plan import Create, Delete, Event, JsonPatch, MergePatch, Plan
+from tests.ray.cluster.support import NOW, does_nothing, writes
 from tests.ray.job.rayjobs import is_head_lost, rayjob, valid
 from tests.ray.job.scenes import CLUSTER, CLUSTER_UID, JOB_ID, Scene, cluster, running, submitter
 
@@ -116,7 +116,7 @@ def test_a_given_job_id_and_a_selected_cluster_are_taken_over():
 
 
 def test_a_job_managed_by_somebody_else_is_left_alone():
-    assert Scene("", managedBy="kueue.x-k8s.io/multikueue").plan() == NOTHING
+    assert does_nothing(Scene("", managedBy="kueue.x-k8s.io/multikueue").plan())
 
 
 def test_the_cluster_is_made_under_its_stored_name():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.problem import Problem

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
 from controller.ray.service.clusters import seconds_to_timeout

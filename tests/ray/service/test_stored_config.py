@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.api.rayservice import UpgradeType

@@ -6,11 +6,11 @@ import asyncio
 import itertools
 import random
 import uuid
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from controller.kube.errors import OutcomeUnknown

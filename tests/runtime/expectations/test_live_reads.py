@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from controller.kube.objects import ConfigMap
 from controller.kube.resources import CONFIG_MAPS, PODS

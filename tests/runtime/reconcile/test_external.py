@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.plan import Lookup, MergePatch, Plan, Target

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 from xml.sax.saxutils import escape
 
+import msgspec
+
 from controller.command.development.demos.traffic import Traffic
 
 # A small writer of SVG charts: panels above one another that share an axis of seconds.
@@ -22,8 +24,7 @@ _TEXT = 'font-family="sans-serif" font-size="12"'
 _GREY = "#888888"
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(msgspec.Struct, frozen=True):
     """One line of seconds and values, in the order of time.
 
     A value `holds` until the next point; otherwise points are joined.
@@ -34,8 +35,7 @@ class Series:
     holds: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(msgspec.Struct, frozen=True):
     """Lines that share an axis of values, from 0; the title has their unit."""
 
     title: str
@@ -48,14 +48,13 @@ class Panel:
         return max([*values, 1.0])
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(msgspec.Struct, frozen=True):
     """Panels from top to bottom, and moments (seconds and text) that concern all of them."""
 
     title: str
     panels: Sequence[Panel]
     seconds: float
-    marks: Sequence[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
+    marks: Sequence[tuple[float, str]] = msgspec.field(default_factory=list[tuple[float, str]])
 
     def svg(self) -> str:
         """Return the chart as an SVG document."""
@@ -131,8 +130,7 @@ def _text(x: float, y: float, text: str, more: str = "") -> str:
 # Capacity and weight of the clusters of a RayService over time, as its status has them.
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(msgspec.Struct, frozen=True):
     """The shares of a cluster, in percent, from a moment on (seconds since 1970)."""
 
     at: float

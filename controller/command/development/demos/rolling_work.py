@@ -69,8 +69,7 @@ class Work:
         return wrong
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(msgspec.Struct, frozen=True):
     """A worker that was drained; no other has had its address."""
 
     pod: str

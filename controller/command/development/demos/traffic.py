@@ -138,8 +138,7 @@ def versions_of(config: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(msgspec.Struct, frozen=True):
     """One PUT of a Serve config: `target_capacity` in percent; status 0 without an answer."""
 
     cluster: str

@@ -8,11 +8,12 @@ import shutil
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from msgspec import Struct
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from controller.apimachinery.custom_object import conditions_of, dig
@@ -89,8 +90,7 @@ def server_words(server: StatefulSet) -> dict[str, str]:
 # The waits, and the time for which they held a worker of the operator, by its own metrics.
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredWait:
+class MeasuredWait(Struct, frozen=True):
     """A wait, what Kaito's worker does or did meanwhile, and what it cost Manta, in seconds."""
 
     awaited: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import msgspec
@@ -209,8 +208,7 @@ def _validate_list(
             _validate(schema.items, item, known, place, causes)
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaStructure(Structure):
+class SchemaStructure(Structure, frozen=True):
     """A value of a custom resource with a schema."""
 
     schema: Schema
@@ -230,8 +228,7 @@ def _structure(schema: Schema | None) -> Structure:
     return SchemaStructure(schema, list_keys=schema.item_keys, is_atomic=schema.is_atomic_map)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectStructure(Structure):
+class ObjectStructure(Structure, frozen=True):
     """A whole object: its metadata is typed, the rest follows its kind."""
 
     rest: Structure

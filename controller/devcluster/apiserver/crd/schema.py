@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
@@ -32,8 +31,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaLimits:
+class SchemaLimits(msgspec.Struct, frozen=True):
     """The limits of one node of a schema; None where there is none.
 
     Attributes:

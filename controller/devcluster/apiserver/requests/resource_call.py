@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
+
+from msgspec.structs import replace
 
 from controller.devcluster.apiserver.columns import Column
 from controller.devcluster.apiserver.messages import (

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, TypeAlias
+
+from msgspec.structs import replace
 
 from controller.devcluster.apiserver.authentication import TokenIssuer
 from controller.devcluster.apiserver.bodies import wrong_name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import msgspec
@@ -30,8 +29,7 @@ NOT_NEGATIVE: Final = "must not be negative"
 AUTOSCALER_V2: Final = "RAY_enable_autoscaler_v2"
 
 
-@dataclass(frozen=True, slots=True)
-class ValidationContext:
+class ValidationContext(msgspec.Struct, frozen=True):
     """A parsed cluster to validate.
 
     Attributes:
@@ -65,8 +63,7 @@ class ValidationContext:
 # Checks that an object's name is a valid prefix for the names of its children.
 
 
-@dataclass(frozen=True, slots=True)
-class NameRule:
+class NameRule(msgspec.Struct, frozen=True):
     """The rule for the names of a kind's objects.
 
     Attributes:

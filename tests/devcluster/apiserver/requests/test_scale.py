@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec import Struct, field
 
 from controller.devcluster.apiserver.authentication import TokenIssuer
 from tests.devcluster.apiserver.definitions import definition
@@ -248,8 +248,7 @@ CONFIG, PODS, THINGS = (
 )
 
 
-@dataclass(frozen=True)
-class Try:
+class Try(Struct, frozen=True):
     """A request that would change something.
 
     Attributes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.patches import apply_merge_patch, difference

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from controller.kube.objects import ControllerRevision
 from controller.kube.resources import CONTROLLER_REVISIONS, PODS

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from enum import Enum
 from functools import cache
 from typing import Any
+
+from msgspec.structs import fields
 
 from controller.ray.job.facts import JobFacts, State
 from controller.ray.job.table import DueTransition, next_step

@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from controller.ray.api.rayservice import UpgradeType
 from controller.ray.service.rollout import (

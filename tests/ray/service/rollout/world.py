@@ -9,9 +9,10 @@ blind until dashboards have answered, and every step and write is tried with eac
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from controller.ray.api.rayservice import UpgradeType
 from controller.ray.service.rollout import (
@@ -85,8 +86,7 @@ CLEAR = Sight()
 SIGHTS = tuple(Sight(*each) for each in product((True, False), repeat=2))
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """What a user has chosen for all the time, and what may happen.
 
     Attributes:

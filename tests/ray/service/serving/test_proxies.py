@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from controller.kube.objects import Pod
 from controller.ray.api.labels import DRAINING_SINCE

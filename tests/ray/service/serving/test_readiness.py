@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from controller.devcluster.simulated_serve import scaled
 from controller.ray.dashboard import ServeApplication, ServeDeployment, ServeState

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from controller.apimachinery.ownership import OWNER_UID
 from controller.kube.errors import Conflict, NotSent, OutcomeUnknown, Status

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from controller.apimachinery.conditions import ConditionSet, rfc3339
 from controller.kube.objects import Pod
