@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from controller.apimachinery.patches import json_patch
 from controller.kaito.api.revisions import Revision, RevisionState

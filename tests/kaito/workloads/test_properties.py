@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from msgspec.structs import replace
 
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.workloads.preset import services

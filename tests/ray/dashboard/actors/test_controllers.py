@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import ClassVar
 
 import pytest
-from msgspec.structs import replace
 
 from controller.ray.dashboard import (
     Command,
