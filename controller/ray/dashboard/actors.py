@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from datetime import datetime
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import structlog
 
@@ -215,7 +216,8 @@ class DashboardActors:
         if wanted:
             self._heads[subscriber] = tuple(wanted)
         for head in heads:
-            self._update(self._actors[head])
+            if (actor := self._actors.get(head)) is not None:  # else one before let it end
+                self._update(actor)
 
     def submit(self, subscriber: Subscriber, commands: tuple[HeadCommand, ...]) -> None:
         """Carry out commands, each once however often it is submitted."""
@@ -300,24 +302,29 @@ class DashboardActors:
         request = actor.next_request(self._clock.time() + CLOCK_RESOLUTION)
         if request is not None:
             actor.under_way = request
-            actor.task = asyncio.create_task(self._run(actor, request, responsiveness))
+            actor.task = asyncio.create_task(self._attempt(actor, request))
             self._tasks.add(actor.task)
-            actor.task.add_done_callback(self._tasks.discard)
+            # a task that is cancelled before its first step has no `finally`
+            actor.task.add_done_callback(partial(self._on_done, actor, responsiveness))
         self._update(actor)
         return request is not None
 
-    async def _run(
-        self, actor: HeadActor, request: PendingCommand | Probe, responsiveness: Responsiveness
+    def _attempt(
+        self, actor: HeadActor, request: PendingCommand | Probe
+    ) -> Coroutine[Any, Any, None]:
+        if isinstance(request, PendingCommand):
+            return self._handle_command(actor, request)
+        # as of now: a command that is submitted before the first step invalidates the answer
+        state = actor.probes[request]
+        return self._handle_probe(actor, request, state, state.generation)
+
+    def _on_done(
+        self, actor: HeadActor, responsiveness: Responsiveness, task: asyncio.Task[None]
     ) -> None:
-        try:
-            if isinstance(request, PendingCommand):
-                await self._handle_command(actor, request)
-            else:
-                await self._handle_probe(actor, request)
-        finally:
-            actor.task = actor.under_way = None
-            self._slots.release(responsiveness)
-            self._update(actor)
+        self._tasks.discard(task)
+        actor.task = actor.under_way = None
+        self._slots.release(responsiveness)
+        self._update(actor)
 
     def _end(self, actor: HeadActor) -> None:
         actor.closed = True
@@ -329,11 +336,12 @@ class DashboardActors:
 
     # One attempt of a probe or a command, and what it changes.
 
-    async def _handle_probe(self, actor: HeadActor, probe: Probe) -> None:
-        state = actor.probes.get(probe)
-        if state is None:
+    async def _handle_probe(
+        self, actor: HeadActor, probe: Probe, state: ProbeState, generation: int
+    ) -> None:
+        if actor.probes.get(probe) is not state:
             return
-        began, generation = self._wall(), state.generation
+        began = self._wall()
         state.requested_at = self._clock.time()
         response = await self._sender.send(actor, probe)
         if actor.closed:

@@ -457,3 +457,30 @@ async def test_heads_are_asked_in_the_order_of_their_subscriptions():
         it.dashboards.sync("ns/all", tuple(ProbeSubscription(head(name), JOB) for name in names))
         await asyncio.sleep(1)
         assert [each.head.cluster_uid for each in it.ray.asked[:9]] == names
+
+
+async def test_who_leaves_before_the_request_is_sent_gives_its_slot_back():
+    async with world() as it:
+        it.ray.add(HEAD, "job", course=Course(running=NEVER))
+        for number in range(200):  # more than there are slots
+            it.watch("ns/short", head(f"head-{number}"))
+            it.leave("ns/short")
+            await asyncio.sleep(0.02)
+        it.watch()
+        await asyncio.sleep(1)
+        assert it.seen().value is not None
+        assert not any(it.actors.statistics().in_flight.values())
+
+
+async def test_an_object_that_moves_when_it_is_its_old_heads_turn_is_followed():
+    async with world() as it:
+        for number in range(2000):
+            it.watch(f"ns/{number}", head(f"head-{number}"))
+        await asyncio.sleep(0.3)
+        waiting = it.ray.requests()
+        for number in range(waiting, waiting + 40):
+            asyncio.get_running_loop().block(0.02)
+            it.watch(f"ns/{number}", head(f"new-{number}"))
+            await asyncio.sleep(0)
+        await asyncio.sleep(60)
+        assert it.ray.requests(cluster=f"new-{waiting}")

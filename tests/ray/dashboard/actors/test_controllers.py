@@ -358,3 +358,15 @@ async def test_a_command_is_named_in_the_metrics_as_its_class_says():
         await asyncio.sleep(1)
         assert ("deploy", "answered") in told
         assert ("deploy", "done") in told
+
+
+async def test_a_probe_that_was_due_before_a_command_does_not_count_after_it():
+    async with world() as it:
+        it.watch("ns/job", HEAD, HealthProbe())
+        await asyncio.sleep(100)
+        it.watch("ns/job", HEAD, HealthProbe())
+        command = deploy(it)
+        await it.until(lambda: it.outcome(command) is not None)
+        assert it.seen(probe=HealthProbe()).value is None
+        await asyncio.sleep(60)
+        assert it.seen(probe=HealthProbe()).value is not None
