@@ -97,13 +97,13 @@ class Workers(Generic[K]):
         run = self._begin(key)
         try:
             await self._process(key)
-        except BaseException:
+        except Exception:  # as the group, which ignores a run that ends as cancelled
             self._closed.set()
             raise
         finally:
             self._end(run)
             self._queue.done(key)
-        self._wait_for_key()
+            self._wait_for_key()
 
     def _begin(self, key: K) -> _Run[K]:
         """Hold a worker until the run of `key` ends or its patience is over."""

@@ -51,6 +51,23 @@ async def test_an_exception_stops_all_workers_and_gives_the_key_back():
     assert queue.statistics().processing == 0
 
 
+async def test_a_run_that_ends_as_cancelled_takes_no_other_with_it():
+    queue, seen = make(), list[str]()
+
+    async def process(key: str) -> None:
+        seen.append(key)
+        if key == "a":
+            raise asyncio.CancelledError
+
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(workers(queue, process, 2).run())
+        for key in "abcd":
+            queue.add(key)
+        await asyncio.sleep(1)
+        assert (sorted(seen), running.done()) == (list("abcd"), False)
+        queue.close()
+
+
 class Hanging:
     """Keys that begin with `h` hang for ten seconds, unless they are cured; others are quick."""
 
