@@ -15,6 +15,7 @@ import math
 import re
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any, Final, cast
@@ -167,15 +168,16 @@ class _Reader:
             if isinstance(event, yaml.CollectionEndEvent):
                 ended = around.pop()
                 event, value = ended.event, ended.value
-                self._name(event, value, ended.before)
+                ended.anchored.value, ended.anchored.weight = value, self._count - ended.before
             elif around and around[-1].begins_merge(event):
                 continue
             elif isinstance(event, yaml.CollectionStartEvent):
                 if around and around[-1].expects_key:
                     raise _invalid("a key is a list or a mapping; keys must be text", event)
-                if event.anchor:
-                    self._anchors[event.anchor] = _Anchored()
-                around.append(_Collection(event, self._count))
+                anchored = _Anchored()
+                if event.anchor:  # from its begin on: the same name inside of it is a later one
+                    self._anchors[event.anchor] = anchored
+                around.append(_Collection(event, self._count, anchored))
                 self._counted(len(around) - 1)
                 continue
             else:
@@ -188,14 +190,10 @@ class _Reader:
         """Return a scalar, or what an alias stands for."""
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, depth)
-        before, value = self._count, self._measured(self._scalar(event), depth)
-        self._name(event, value, before)
-        return value
-
-    def _name(self, event: Any, value: Any, before: int) -> None:
-        """Keep a value with an anchor, and how many values it counts for."""
+        value = self._measured(self._scalar(event), depth)
         if event.anchor:
-            self._anchors[event.anchor] = _Anchored(value, self._count - before)
+            self._anchors[event.anchor] = _Anchored(value, 1)
+        return value
 
     def _alias(self, event: Any, depth: int) -> Any:
         anchored = self._anchors.get(event.anchor)
@@ -239,7 +237,8 @@ class _Reader:
         return value
 
 
-class _Anchored(Struct, frozen=True):
+@dataclass(slots=True)
+class _Anchored:
     """A value with an anchor, and how many values it counts for; none until its end is read."""
 
     value: Any = None
@@ -249,9 +248,10 @@ class _Anchored(Struct, frozen=True):
 class _Collection:
     """A list or mapping that has begun. In a mapping what stands later counts, pair or merge."""
 
-    def __init__(self, event: Any, before: int) -> None:
+    def __init__(self, event: Any, before: int, anchored: _Anchored) -> None:
         self.event = event
         self.before = before
+        self.anchored = anchored
         self._is_mapping = isinstance(event, yaml.MappingStartEvent)
         self.value: Any = {} if self._is_mapping else []
         self.expects_key = self._is_mapping

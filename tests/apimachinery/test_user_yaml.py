@@ -90,6 +90,10 @@ def test_an_anchor_ends_with_its_document():
         read_yaml_documents("a: &x 1\n---\nb: *x\n", LIMITS)
 
 
+def test_an_anchor_inside_of_its_namesake_is_the_later_one():
+    assert read_yaml_mapping("a: &x [&x 1, *x]\nb: *x\n", LIMITS) == {"a": [1, 1], "b": 1}
+
+
 def test_values_that_an_anchor_repeats_are_copies():
     read = read_yaml_mapping("a: &a {b: [1]}\nc: *a\nd: {<<: *a}", LIMITS)
     read["a"]["b"].append(2)
