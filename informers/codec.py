@@ -68,19 +68,20 @@ class InternPool:
             if not value:
                 continue
             earlier = getattr(known, field, None)
-            if value == earlier and (
+            if isinstance(value, msgspec.Struct):
+                self._share_fields(value, earlier)
+                continue
+            if isinstance(value, tuple):
+                found = self._shared_tuple(cast("tuple[Any, ...]", value), earlier)
+            elif value == earlier and (
                 type(value) is not dict or _as_json(value) == _as_json(earlier)
             ):
                 found = earlier  # in plain data true equals 1, so that there the texts must too
             elif isinstance(value, str):
                 found = shared(value, value)
-            elif isinstance(value, tuple):
-                found = self._shared_tuple(cast("tuple[Any, ...]", value), earlier)
             elif isinstance(value, dict):
                 found = self._shared_mapping(cast("dict[Any, Any]", value))
             else:
-                if isinstance(value, msgspec.Struct):
-                    self._share_fields(value, earlier)
                 continue
             if found is not value:
                 msgspec.structs.force_setattr(struct, field, found)

@@ -339,6 +339,24 @@ def test_equal_tuples_are_shared_whole():
     assert first.parts is second.parts
 
 
+class Rules(msgspec.Struct, frozen=True):
+    rules: tuple[Inner, ...] = ()
+    inner: Inner = Inner()
+
+
+def test_a_number_that_becomes_a_truth_value_is_a_change_in_every_part():
+    pool, before, after = (
+        InternPool(),
+        *(
+            msgspec.convert({"rules": [{"config": one}], "inner": {"config": one}}, Rules)
+            for one in ({"x": 1}, {"x": True})
+        ),
+    )
+    pool.share(before)
+    pool.share(after, before)
+    assert after.rules[0].config["x"] is after.inner.config["x"] is True
+
+
 def test_the_pool_forgets_instead_of_growing():
     pool = InternPool()
     for number in range(20_000):
