@@ -6,7 +6,9 @@ compared; `reconcile/executor.py` carries them out.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
@@ -74,19 +76,35 @@ class ReplicaMember(Struct, frozen=True):
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class SecretContent:
+    """Makes what is merged into the body of each request and kept nowhere, such as a random token.
+
+    It shows nothing and equals any other, so that plans can be printed and compared.
+
+    Attributes:
+        make: gets the object that `reads` of the write names, read live, if it names one; a
+            `ValueError` of it fails the write with its text.
+    """
+
+    make: Callable[..., Mapping[str, Any]] = dataclasses.field(repr=False, compare=False)
+
+    def __call__(self, *source: Any) -> Mapping[str, Any]:
+        """Make it for one request."""
+        return self.make(*source)
+
+
 class Create(Struct, frozen=True):
     """POST `body` under a name chosen by the planner; repetitions use the same name.
 
-    `secret` generates a patch that is merged into the body of each request and not kept anywhere,
-    such as random tokens. It gets the object that `reads` names, read live; a `ValueError` of it
-    fails the write with its text.
+    `secret` completes the body, from the object that `reads` names.
     """
 
     target: Target
     body: Mapping[str, Any]
     member: ReplicaMember | None = None
     on_success: Event | None = None
-    secret: Callable[..., Mapping[str, Any]] | None = None
+    secret: SecretContent | None = None
     reads: Target | None = None
 
 
@@ -126,7 +144,7 @@ class Replace(Struct, frozen=True):
     uid: str
     merge: Mapping[str, Any]
     on_success: Event | None = None
-    secret: Callable[..., Mapping[str, Any]] | None = None
+    secret: SecretContent | None = None
     reads: Target | None = None
 
 

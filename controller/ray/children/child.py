@@ -22,7 +22,16 @@ from controller.ray.api.names import event_noun
 from controller.ray.api.raycluster import RayCluster
 from controller.ray.permissions import granted
 from controller.runtime.kind import CacheReader
-from controller.runtime.plan import Create, Delete, Event, MergePatch, Replace, Target, Write
+from controller.runtime.plan import (
+    Create,
+    Delete,
+    Event,
+    MergePatch,
+    Replace,
+    SecretContent,
+    Target,
+    Write,
+)
 
 Body: TypeAlias = dict[str, Any]
 
@@ -95,7 +104,7 @@ class Child(msgspec.Struct, frozen=True):
     on_conflict: OwnerConflict = OwnerConflict.BLOCK
     independent: bool = False
     desired_fields: Callable[[Mapping[str, Any], Any, OwnedKeys], DesiredFields] = all_fields
-    secret: Callable[..., Mapping[str, Any]] | None = None
+    secret: SecretContent | None = None
     reads: Target | None = None
 
     @property
@@ -260,7 +269,7 @@ RECREATE_INTERVAL: Final = timedelta(seconds=10)
 def create_child(namespace: str, child: Child, now: datetime) -> Create:
     """Create a missing child."""
     target = Target(child.resource, namespace, child.name, child.scope)
-    secret = None if child.secret is None else partial(child.secret, now)
+    secret = None if child.secret is None else SecretContent(partial(child.secret, now))
     created = _event("Created", target)
     return Create(target, child.body, on_success=created, secret=secret, reads=child.reads)
 

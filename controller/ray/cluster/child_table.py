@@ -93,7 +93,7 @@ from controller.ray.pods.fault_tolerance import EmbeddedStorage, state_storage
 from controller.ray.pods.tls import uses_certificates
 from controller.ray.settings import MANTA
 from controller.runtime.kind import CacheReader, owned_by
-from controller.runtime.plan import Event, Write
+from controller.runtime.plan import Event, SecretContent, Write
 
 T = TypeVar("T", Child, Drift, Cause, Note)
 
@@ -146,7 +146,9 @@ def _secret_and_claim(seen: ClusterObservation) -> Iterator[Child]:
     auth, options = spec.auth_options, spec.gcs_fault_tolerance_options
     if auth is not None and needs_token_secret(auth):
         secret = token_secret(identity, token_secret_name(identity.name, auth))
-        yield Child(SECRETS, secret, secret=partial(token_data, seen.settings.new_token))
+        yield Child(
+            SECRETS, secret, secret=SecretContent(partial(token_data, seen.settings.new_token))
+        )
     state, storage = state_storage(seen.cluster, spec), options and options.storage
     if isinstance(state, EmbeddedStorage) and not (storage and storage.claim_name):
         claim = storage_claim(identity, state.claim, storage)

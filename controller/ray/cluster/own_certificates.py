@@ -42,7 +42,7 @@ from controller.ray.head import Identity
 from controller.ray.pods.environment import Role
 from controller.ray.pods.tls import certificate_secret
 from controller.runtime.kind import CacheReader
-from controller.runtime.plan import Event, Replace, Target
+from controller.runtime.plan import Event, Replace, SecretContent, Target
 
 _AUTHORITY_LIFETIME: Final = timedelta(days=36500)
 """Longer than any cluster lives: another authority would mean to replace all pods at once."""
@@ -63,7 +63,7 @@ def own_certificates(
     """
     identity = seen.desired.identity
     first = _secret(identity, authority_secret(identity), _AUTHORITY, {}, immutable=True)
-    content = partial(_new_authority, f"ray-ca-{identity.name}"[:_LONGEST_NAME])
+    content = SecretContent(partial(_new_authority, f"ray-ca-{identity.name}"[:_LONGEST_NAME]))
     children = [Child(SECRETS, first, desired_fields=as_made, secret=content)]
     authority = _present(identity, authority_secret(identity), reads)
     if authority is None:
@@ -99,7 +99,7 @@ def renewal_writes(seen: ClusterObservation, namespace: str) -> Iterator[Replace
                 each.uid,
                 {"metadata": {"annotations": each.child.body["metadata"]["annotations"]}},
                 on_success=Event("Normal", "MTLSCertificatesUpdated", "Update", note),
-                secret=partial(each.child.secret, seen.now),
+                secret=SecretContent(partial(each.child.secret, seen.now)),
                 reads=each.child.reads,
             )
 
@@ -159,7 +159,7 @@ def _certificate(role: Role, seen: ClusterObservation, authority: ObjectMeta) ->
     issued_for = "\n".join((authority.uid, *hosts)).encode()
     annotations = {labels.CERTIFICATE_OF: hashlib.sha256(issued_for).hexdigest()}
     body = _secret(identity, name, f"{role}-certificate", annotations)
-    content = partial(_new_certificate, name[:_LONGEST_NAME], hosts, authority)
+    content = SecretContent(partial(_new_certificate, name[:_LONGEST_NAME], hosts, authority))
     source = Target(SECRETS, identity.namespace, authority.name)
     return Child(SECRETS, body, desired_fields=as_made, secret=content, reads=source)
 
