@@ -261,18 +261,19 @@ class Reflector(Generic[T]):
         self, stream: _Stream[T], chunks: AsyncIterator[bytes], watchdog: asyncio.Timeout
     ) -> ReadOutcome:
         """Read until the stream ends or proves useless."""
-        codec, present, left = self._codec, self._sink.present, self._settings.batch
+        codec, present, batch = self._codec, self._sink.present, self._settings.batch
         watchdog.reschedule(self._read_deadline(stream))
         async for chunk in chunks:
             self.statistics.last_byte = self._clock.time()
-            for line in stream.splitter.feed(chunk):
-                if left == 0:  # a source that always has a chunk would never wait
-                    await asyncio.sleep(0)
-                    left = self._settings.batch
-                left -= 1
+            for number, line in enumerate(stream.splitter.feed(chunk), 1):
                 useless = self._handle_event(stream, codec.event(line, present))
                 if useless is not None:
                     return useless
+                if number % batch == 0:
+                    await asyncio.sleep(0)
+            # Keys are planned between what came apart, also where a chunk is always there: a pod
+            # that is taken away and gone at once would else never be seen as taken away.
+            await asyncio.sleep(0)
             watchdog.reschedule(self._read_deadline(stream))
         if (useless := self._handle_tail(stream)) is not None:
             return useless

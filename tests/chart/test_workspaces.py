@@ -83,10 +83,10 @@ def test_values_reach_the_operator_beside_the_environment():
     environment = {each["name"]: each["value"] for each in container["env"]}
     assert environment.pop("CLUSTER_DOMAIN") == "example.org"
     gates = kind_settings_of(read_options(container["args"])).ray.feature_gates
-    workspaces = KindSettings.from_environment(gates, environment).workspace
+    workspaces = KindSettings.from_environment(gates, environment).kaito
     assert workspaces is not None
-    assert workspaces.options.provisioner is Provisioner.OWN_NODES
-    assert workspaces.options.preset_registry == "r.example/models"
+    assert workspaces.provisioner is Provisioner.OWN_NODES
+    assert workspaces.preset_registry == "r.example/models"
 
 
 def test_with_node_pools_their_rights_and_their_node_classes_come():

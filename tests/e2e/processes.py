@@ -8,13 +8,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from controller.command.development.embedded_cluster import EmbeddedCluster
 from controller.command.development.kubeconfig_file import DevContext

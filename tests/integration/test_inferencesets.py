@@ -304,8 +304,7 @@ async def test_drifted_nodes_are_replaced_for_one_replica_after_the_other(world:
         return await budgets() == ["0", "1"]
 
     async with spaces.provisioner(), rollouts(world):
-        settings = POOLS.options
-        world.start_operator(kinds=[WorkspaceKind(POOLS), InferenceSetKind(settings)])
+        world.start_operator(kinds=[WorkspaceKind(POOLS), InferenceSetKind(POOLS)])
         await world.user.create(INFERENCE_SETS, world.namespace, set_manifest())
         await world.eventually(serves, seconds=300)
         before = await claims()

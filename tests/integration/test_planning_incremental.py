@@ -16,7 +16,7 @@ from tests.fakes.gateways import install_gateway_api, simulated_gateways
 from tests.integration.harness import World
 from tests.integration.incremental import incremental_manifest
 from tests.integration.rayservices import Services, with_image
-from tests.integration.test_planning_rolling import planned, running, sized
+from tests.integration.test_planning_rolling import planned_service, running_service, sized
 
 pytestmark = pytest.mark.slow
 
@@ -43,8 +43,8 @@ def autoscaled(manifest: dict[str, Any]) -> dict[str, Any]:
 async def test_an_incremental_upgrade_is_planned_and_done_in_the_same_steps(services: Services):
     edited = with_image(autoscaled(stepwise()), "rayproject/ray:2.53.0")
     async with simulated_gateways(services.world):
-        old = await running(services, autoscaled(stepwise()))
-        plan = await planned(services, edited)
+        old = await running_service(services, autoscaled(stepwise()))
+        plan = await planned_service(services, edited)
         await services.edit(edited)
         await services.reaches(lambda s: s["activeServiceStatus"]["rayClusterName"] != old)
     assert plan.rollout is not None
@@ -67,8 +67,8 @@ async def test_an_incremental_upgrade_is_planned_and_done_in_the_same_steps(serv
 
 
 async def test_an_upgrade_that_waits_for_its_gateway_says_so(services: Services):
-    await running(services, autoscaled(stepwise()))
-    plan = await planned(services, with_image(autoscaled(stepwise()), "rayproject/ray:2.53.0"))
+    await running_service(services, autoscaled(stepwise()))
+    plan = await planned_service(services, with_image(autoscaled(stepwise()), "rayproject/ray:2.53.0"))
     assert plan.rollout is not None
     assert [each.action for each in plan.rollout.steps] == ["create"]
     assert "svc-gateway is not known to be Accepted" in plan.notes[0]

@@ -20,10 +20,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from msgspec import Struct
 
 _START = str(Path(__file__).parent / "supervisor" / "start.py")
 
@@ -144,7 +143,8 @@ class ClusterDir:
         self._claim.close()
 
 
-class Leftover(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)  # supervisors clean up without site packages
+class Leftover:
     """The remains of a dead cluster."""
 
     pid: int

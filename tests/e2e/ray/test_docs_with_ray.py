@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from tests.e2e.pages import WITH_RAY, run_page
 from tests.e2e.processes import manta_dev, needs_kubectl
