@@ -112,7 +112,7 @@ _NAMELESS: Final = re.compile(r"Task-\d+")
 _DEEPEST: Final = 100
 """Maximum length of a chain of waiting coroutines to follow."""
 
-_LIBRARIES: Final = ("asyncio.", "contextlib")
+_LIBRARIES: Final = ("asyncio.", "contextlib", "aiohttp.")
 
 _ODD: Final = "?"
 

@@ -100,7 +100,8 @@ def test_the_page_is_served_on_the_loopback_interface_and_without_secrets(
         assert page.leader.leads
         assert page.log_level == "info"
         until(lambda: served(port).event_loop.lag is not None, why=operator.text)
-        assert any("Reflector" in each.place for each in page.tasks.items)
+        places = {each.name: each.place for each in page.tasks.items}
+        assert places["informer rayclusters.ray.io"].startswith("controller.kube.http.")
         assert page.unreadable == {}
 
         body = raw(port)
