@@ -68,7 +68,9 @@ async def test_an_incremental_upgrade_is_planned_and_done_in_the_same_steps(serv
 
 async def test_an_upgrade_that_waits_for_its_gateway_says_so(services: Services):
     await running_service(services, autoscaled(stepwise()))
-    plan = await planned_service(services, with_image(autoscaled(stepwise()), "rayproject/ray:2.53.0"))
+    plan = await planned_service(
+        services, with_image(autoscaled(stepwise()), "rayproject/ray:2.53.0")
+    )
     assert plan.rollout is not None
     assert [each.action for each in plan.rollout.steps] == ["create"]
     assert "svc-gateway is not known to be Accepted" in plan.notes[0]
