@@ -6,15 +6,17 @@ The scenario is a Workspace of three nodes, of which one is lost and replaced, a
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 import pytest
 
 from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
 from controller.kaito.api.workspace import WORKSPACES
+from controller.kube.resources import Resource
 from controller.testing.faults import (
     Cut,
     DelayedResponse,
@@ -27,7 +29,7 @@ from controller.testing.faults import (
     Rule,
 )
 from controller.testing.journal import JournalEntry
-from tests.integration.harness import RunningOperator, embedded_world
+from tests.integration.harness import RunningOperator, World, embedded_world
 from tests.integration.sweeps import Disturbance, Sweep, at_each_fault
 from tests.integration.workspaces import Cloud, Workspaces, opened
 
@@ -105,25 +107,35 @@ FAULTS = (
 )
 
 
+Resources: TypeAlias = Sequence[Resource[Any]]
+SpacesT = TypeVar("SpacesT", bound=Workspaces)
+
+
 def now_and_then(chance: random.Random, share: float) -> Callable[[str], bool]:
     return lambda _name: chance.random() < share
 
 
-def rules(chance: random.Random) -> list[Rule]:
-    """Faults of the requests and watches about Workspaces and claims."""
+def rules(chance: random.Random, written: Resources, watched: Resources) -> list[Rule]:
+    """Faults of requests that write and of watches."""
     found = [
         Rule(fault, str(resource), WRITES, now_and_then(chance, 0.1))
-        for resource in (WORKSPACES, NODE_CLAIMS)
+        for resource in written
         for fault in FAULTS
     ]
-    for resource in (WORKSPACES, NODE_CLAIMS):
+    for resource in watched:
         found.append(Rule(Lag(chance.uniform(0, 10)), str(resource)))
         found.append(Rule(chance.choice([Cut(), Gone()]), str(resource), skip=3, times=2))
     return found
 
 
-@pytest.mark.parametrize("seed", range(20))
-async def test_whatever_is_late_lost_or_repeated_there_are_exactly_as_many_claims(seed: int):
+@asynccontextmanager
+async def late_lost_or_repeated(
+    seed: int,
+    opened: Callable[[World, Cloud], AbstractAsyncContextManager[SpacesT]],
+    written: Resources,
+    watched: Resources,
+) -> AsyncIterator[tuple[SpacesT, int]]:
+    """A Workspace made under faults and by killed operators, at rest, and how many nodes it has."""
     chance = random.Random(seed)
     count = chance.choice([1, 3, 4])
     slow = [
@@ -132,19 +144,23 @@ async def test_whatever_is_late_lost_or_repeated_there_are_exactly_as_many_claim
     ]
     cloud = Cloud(of=lambda _workspace, number: slow[number] if number < count else None)
     async with embedded_world(seed=seed) as world, opened(world, cloud) as spaces:
-        operator = spaces.start_operator(rules=rules(chance))
+        operator = spaces.start_operator(rules=rules(chance, written, watched))
         await spaces.create(count=count)
         for _ in range(chance.randrange(5)):
             await world.settle(chance.uniform(0, 30))
             await operator.kill()
-            operator = spaces.start_operator(rules=rules(chance))
+            operator = spaces.start_operator(rules=rules(chance, written, watched))
         await world.settle(60)
         operator.transport.rules.clear()
         await spaces.has_nodes(seconds=900)
         await world.settle(120)
+        yield spaces, count
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_whatever_is_late_lost_or_repeated_there_are_exactly_as_many_claims(seed: int):
+    concerned = (WORKSPACES, NODE_CLAIMS)
+    async with late_lost_or_repeated(seed, opened, concerned, concerned) as (spaces, count):
         referee = spaces.referee
-        assert (referee.created["phi"], referee.deleted["phi"], referee.most["phi"]) == (
-            count,
-            0,
-            count,
-        )
+        found = (referee.created[NAME], referee.deleted[NAME], referee.most[NAME])
+        assert found == (count, 0, count)

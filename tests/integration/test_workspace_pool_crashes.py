@@ -6,7 +6,6 @@ node is lost, so that the pool grows, and the Workspace is deleted.
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -16,11 +15,11 @@ import pytest
 from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
 from controller.kaito.api.workspace import WORKSPACES
-from controller.testing.faults import Cut, Gone, Lag, Rule
+from controller.testing.faults import Lag, Rule
 from controller.testing.journal import JournalEntry
 from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.sweeps import Disturbance, Sweep, at_each_fault
-from tests.integration.test_workspace_crashes import FAULTS, WRITES, now_and_then
+from tests.integration.test_workspace_crashes import late_lost_or_repeated
 from tests.integration.test_workspace_pools import own_node
 from tests.integration.workspace_pools import PoolWorkspaces, opened
 from tests.integration.workspaces import Cloud
@@ -99,20 +98,6 @@ async def test_disturbed_at_any_single_write_a_pool_grows_once_and_does_not_stay
         await sweep.comes_to(DELETED, loss_and_deletion(spaces), more_than=9)
 
 
-def rules(chance: random.Random) -> list[Rule]:
-    """Faults of the requests and watches about Workspaces, pools and their classes."""
-    resources = (WORKSPACES, NODE_POOLS, NODE_CLASSES)
-    found = [
-        Rule(fault, str(resource), WRITES, now_and_then(chance, 0.1))
-        for resource in resources
-        for fault in FAULTS
-    ]
-    for resource in (*resources, NODE_CLAIMS, NODES):
-        found.append(Rule(Lag(chance.uniform(0, 10)), str(resource)))
-        found.append(Rule(chance.choice([Cut(), Gone()]), str(resource), skip=3, times=2))
-    return found
-
-
 SEEDS = [
     0,
     *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8)),
@@ -122,22 +107,7 @@ SEEDS = [
 
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_whatever_is_late_lost_or_repeated_there_is_one_pool_of_as_many_nodes(seed: int):
-    chance = random.Random(seed)
-    count = chance.choice([1, 3, 4])
-    slow = [
-        ClaimBehaviour(node_after=chance.uniform(1, 60), plugin_after=chance.uniform(1, 20))
-        for _ in range(count)
-    ]
-    cloud = Cloud(of=lambda _workspace, number: slow[number] if number < count else None)
-    async with embedded_world(seed=seed) as world, opened(world, cloud) as spaces:
-        operator = spaces.start_operator(rules=rules(chance))
-        await spaces.create(count=count)
-        for _ in range(chance.randrange(5)):
-            await world.settle(chance.uniform(0, 30))
-            await operator.kill()
-            operator = spaces.start_operator(rules=rules(chance))
-        await world.settle(60)
-        operator.transport.rules.clear()
-        await spaces.has_nodes(seconds=900)
-        await world.settle(120)
+    written = (WORKSPACES, NODE_POOLS, NODE_CLASSES)
+    watched = (*written, NODE_CLAIMS, NODES)
+    async with late_lost_or_repeated(seed, opened, written, watched) as (spaces, count):
         assert outcome(spaces) == (1, 0, [[count]], count)
