@@ -12,7 +12,7 @@ import signal
 import subprocess
 import urllib.request
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -255,7 +255,7 @@ def test_faults_fire_their_alerts_and_the_runbooks_show_the_faults(site: Site):
     for port in (site.ports[WORKS], site.ports[STANDS_BY]):
         assert complaints_of_promtool(port) == ""
 
-    site.server.popen.send_signal(signal.SIGSTOP)
+    assert any(freezes(site, found) for _ in range(20))
     fire(found, [UNCONFIRMED])
     assert found.has("manta_expectations_pending > 0")
     site.server.popen.send_signal(signal.SIGCONT)
@@ -263,6 +263,17 @@ def test_faults_fire_their_alerts_and_the_runbooks_show_the_faults(site: Site):
     fire(found, [SERVER_GONE])
     codes = {each["metric"]["code"] for each in found.query("rest_client_requests_total > 0")}
     assert "<error>" in codes
+
+
+def freezes(site: Site, found: Prometheus) -> bool:
+    """Stop the server while a write is under way; one without a connection is not unconfirmed."""
+    site.server.popen.send_signal(signal.SIGSTOP)
+    with suppress(AssertionError):
+        reached(lambda: found.has("manta_expectations_oldest_seconds > 5"), seconds=20, why=str)
+        return True
+    site.server.popen.send_signal(signal.SIGCONT)
+    site.kubectl("get", "namespaces")
+    return False
 
 
 def complaints_of_promtool(port: int) -> str:
