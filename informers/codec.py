@@ -11,7 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from itertools import zip_longest
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from types import NoneType
+from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -40,6 +41,7 @@ def nothing(_key: str) -> None:
 
 
 _LIMIT = 4096
+_EXACT = frozenset({str, int, float, bool, NoneType, Ellipsis})
 _IDENTITY = frozenset({"name", "uid", "resource_version"})
 """Fields of `metadata` that are unique to each object."""
 
@@ -63,20 +65,18 @@ class InternPool:
     def _share_fields(self, struct: msgspec.Struct, before: Any = None) -> None:
         shared = self._parts.setdefault
         known = before if type(before) is type(struct) else None
-        for field in _fields_worth_sharing(type(struct)):
+        for field, is_exact in _fields_worth_sharing(type(struct)):
             value = getattr(struct, field)
             if not value:
                 continue
             earlier = getattr(known, field, None)
-            if isinstance(value, msgspec.Struct):
+            if value == earlier and (is_exact or _as_json(value) == _as_json(earlier)):
+                found = earlier
+            elif isinstance(value, msgspec.Struct):
                 self._share_fields(value, earlier)
                 continue
-            if isinstance(value, tuple):
+            elif isinstance(value, tuple):
                 found = self._shared_tuple(cast("tuple[Any, ...]", value), earlier)
-            elif value == earlier and (
-                type(value) is not dict or _as_json(value) == _as_json(earlier)
-            ):
-                found = earlier  # in plain data true equals 1, so that there the texts must too
             elif isinstance(value, str):
                 found = shared(value, value)
             elif isinstance(value, dict):
@@ -116,14 +116,33 @@ class InternPool:
 
 
 @cache
-def _fields_worth_sharing(kind: type[msgspec.Struct]) -> tuple[str, ...]:
-    fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
-    skipped = _IDENTITY if "resource_version" in fields else frozenset[str]()
+def _fields_worth_sharing(kind: type[msgspec.Struct]) -> tuple[tuple[str, bool], ...]:
+    """Return these fields, and of each whether equal values of it are always the same JSON."""
+    types = _types_of_fields(kind)
+    skipped = _IDENTITY if "resource_version" in types else frozenset[str]()
     return tuple(
-        name
-        for name, type_ in fields.items()
+        (name, _is_exact(type_))
+        for name, type_ in types.items()
         if name not in skipped and type_ not in {int, float, bool}
     )
+
+
+def _is_exact(type_: Any) -> bool:
+    """Return whether no value of the type holds plain data, in which true equals 1."""
+    parts = [type_]
+    for part in parts:  # grows
+        if isinstance(part, type) and issubclass(part, msgspec.Struct):
+            parts += _types_of_fields(part).values()
+        elif within := get_args(part):
+            parts += within
+        elif part not in _EXACT:
+            return False
+    return True
+
+
+@cache
+def _types_of_fields(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    return {field.name: field.type for field in msgspec.structs.fields(kind)}
 
 
 # Decodes bytes into typed objects, without intermediate dictionaries.

@@ -254,17 +254,16 @@ class Handlers(Generic[T]):
         """Add a handler, which first receives what is present as an initial addition."""
         self.failures[name] += 0  # so that the metric exists before the first failure
         self._handlers.append((name, handler))
-        self._call([(name, handler)], [Added(obj, initial=True) for obj in present])
+        self.notify([Added(obj, initial=True) for obj in present], self._handlers[-1:])
 
-    def notify(self, notifications: Iterable[Notification[T]]) -> None:
-        """Call all handlers with each notification."""
-        self._call(self._handlers, notifications)
-
-    def _call(
-        self, handlers: Sequence[tuple[str, Handler[T]]], notifications: Iterable[Notification[T]]
+    def notify(
+        self,
+        notifications: Iterable[Notification[T]],
+        handlers: Sequence[tuple[str, Handler[T]]] | None = None,
     ) -> None:
+        """Call these handlers, all by default, with each notification."""
         for notification in notifications:
-            for name, handler in handlers:
+            for name, handler in self._handlers if handlers is None else handlers:
                 try:
                     handler(notification)
                 except Exception:  # noqa: BLE001  a handler may raise anything; others must not suffer

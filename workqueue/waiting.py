@@ -228,15 +228,16 @@ class Bands(Generic[K]):
     def __init__(self) -> None:
         self._begun: KeyHeap[K] = KeyHeap()
         self._rest: KeyHeap[K] = KeyHeap()
+        self._band: dict[K, KeyHeap[K]] = {}  # that of each key
         self._turns = 0  # of begun work while the rest waited, since the rest had one
 
     def __len__(self) -> int:
         """Return the number of keys."""
-        return len(self._begun) + len(self._rest)
+        return len(self._band)
 
     def __contains__(self, key: K) -> bool:
         """Return whether `key` is in a band."""
-        return key in self._begun or key in self._rest
+        return key in self._band
 
     def rank(self, key: K) -> float:
         """Return the rank of `key` in its band.
@@ -244,13 +245,16 @@ class Bands(Generic[K]):
         Raises:
             KeyError: the key is in no band.
         """
-        return (self._begun if key in self._begun else self._rest).rank(key)
+        return self._band[key].rank(key)
 
     def push(self, key: K, rank: float, *, begun: bool) -> None:
         """Insert `key` into a band, or move it, behind the keys of the same rank."""
-        band, other = (self._begun, self._rest) if begun else (self._rest, self._begun)
-        other.discard(key)
+        band = self._begun if begun else self._rest
+        before = self._band.get(key, band)
+        if before is not band:
+            before.discard(key)
         band.push(key, rank)
+        self._band[key] = band
 
     def pop(self) -> K:
         """Remove the key whose turn it is and return it.
@@ -258,16 +262,22 @@ class Bands(Generic[K]):
         Raises:
             IndexError: both bands are empty.
         """
-        if self._begun and (not self._rest or self._turns < TURNS_OF_BEGUN):
-            self._turns += bool(self._rest)
-            return self._begun.pop()
-        self._turns = 0
-        return self._rest.pop()
+        begun = len(self._begun)
+        waits = begun < len(self._band)
+        if begun and (not waits or self._turns < TURNS_OF_BEGUN):
+            self._turns += waits
+            key = self._begun.pop()
+        else:
+            self._turns = 0
+            key = self._rest.pop()
+        del self._band[key]
+        return key
 
     def clear(self) -> None:
         """Remove all keys."""
         self._begun.clear()
         self._rest.clear()
+        self._band.clear()
 
 
 # Back-off of failing keys.

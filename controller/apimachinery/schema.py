@@ -14,10 +14,9 @@ parameters: `port(whose)` is used as `port(the head)` and replaces `{whose}` in 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import partial
 from importlib import resources
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, cast
@@ -54,6 +53,9 @@ _TYPES: Final[Mapping[str, Schema]] = {
 }
 """`anything` keeps unknown fields; `strings` and `words` are a map and a list of strings."""
 
+_OUTERMOST: Final = re.compile(r"^[^ #\n].*(?:\n(?:[ #].*)?)*", re.MULTILINE)
+"""An outermost line, with all lines below it."""
+
 _FIELD: Final = re.compile(r"(?P<name>.*?): (?P<type>[\w{}]+(\([^)]*\))?)(?P<keywords>.*)")
 
 
@@ -68,13 +70,6 @@ class _Row:
     rows: list[_Row] = field(default_factory=list["_Row"])
 
 
-def _filled(arguments: Mapping[str, str], text: str) -> str:
-    """Return the text with the arguments in place of the parameters."""
-    for parameter, argument in arguments.items():
-        text = text.replace(f"{{{parameter}}}", argument)
-    return text
-
-
 class SchemaTable:
     """The schemas of a table.
 
@@ -85,11 +80,11 @@ class SchemaTable:
 
     def __init__(self, text: str, parts: Mapping[str, Schema] = MappingProxyType({})) -> None:
         self._parts = parts
-        self._schemas: dict[str, tuple[list[str], _Row]] = {}
+        self._texts: dict[str, tuple[list[str], str]] = {}
         self._encoded: dict[tuple[str, ...], bytes] = {}
-        for row in _rows(text):
-            name, parameters = _call(row.name)
-            self._schemas[name] = parameters, row
+        for each in _OUTERMOST.findall(text):
+            name, parameters = _call(_row(each.partition("\n")[0]).name)
+            self._texts[name] = parameters, each
 
     def schema(self, name: str, *arguments: str) -> Schema:
         """Return a new copy of the schema of this name.
@@ -99,32 +94,31 @@ class SchemaTable:
         """
         known = self._encoded.get((name, *arguments))
         if known is None:
-            parameters, row = self._schemas[name]
-            given = dict(zip(parameters, arguments, strict=True))
-            fill = partial(_filled, given) if given else str
-            known = self._encoded[name, *arguments] = msgspec.json.encode(self._built(row, fill))
+            parameters, text = self._texts[name]
+            for parameter, argument in zip(parameters, arguments, strict=True):
+                text = text.replace(f"{{{parameter}}}", argument)
+            built = self._built(_rows(text))
+            known = self._encoded[name, *arguments] = msgspec.json.encode(built)
         return msgspec.json.decode(known)
 
-    def _built(self, row: _Row, fill: Callable[[str], str]) -> Schema:
-        """Return the schema of a line with all below it; `fill` puts arguments into its text."""
+    def _built(self, row: _Row) -> Schema:
+        """Return the schema of a line with all below it."""
         built: Schema = {}
         unbuilt = [(row, built)]
         while unbuilt:
             row, schema = unbuilt.pop()
-            name, arguments = _call(fill(row.type))
+            name, arguments = _call(row.type)
             schema |= _TYPES[name] if name in _TYPES else self.schema(name, *arguments)
-            unbuilt += self._apply(row, fill, schema)
+            unbuilt += self._apply(row, schema)
         return built
 
-    def _apply(
-        self, row: _Row, fill: Callable[[str], str], schema: Schema
-    ) -> Iterable[tuple[_Row, Schema]]:
+    def _apply(self, row: _Row, schema: Schema) -> Iterable[tuple[_Row, Schema]]:
         """Add what a line says of a schema; return its fields, which are still empty."""
         if row.description:
             rest = {**schema}
             schema.clear()
-            schema |= {"description": ""} | rest | {"description": fill(row.description)}
-        fields = {fill(each.name): each for each in row.rows if each.type}
+            schema |= {"description": ""} | rest | {"description": row.description}
+        fields = {each.name: each for each in row.rows if each.type}
         below: dict[str, Schema] = {name.rstrip("!"): {} for name in fields}
         if "-" in below:
             schema["items"] = below["-"]
@@ -134,12 +128,9 @@ class SchemaTable:
             schema["properties"] = below
         if required := sorted(name[:-1] for name in fields if name.endswith("!")):
             schema["required"] = required
-        for word in fill(row.keywords).split():
+        for word in row.keywords.split():
             schema |= self._keyword(word, schema)
-        rules = [
-            rule(fill(each.name), fill(each.description)) for each in row.rows if not each.type
-        ]
-        if rules:
+        if rules := [rule(each.name, each.description) for each in row.rows if not each.type]:
             schema["x-kubernetes-validations"] = rules
         return zip(fields.values(), below.values(), strict=True)
 
@@ -175,11 +166,12 @@ def _call(text: str) -> tuple[str, list[str]]:
     return name, rest.removesuffix(")").split(", ") if rest else []
 
 
-def _rows(text: str) -> list[_Row]:
-    """Return the outermost lines of a table, with all others below them."""
-    outermost = _Row("")
-    above = [(-1, outermost)]
-    for line in text.splitlines():
+def _rows(text: str) -> _Row:
+    """Return the outermost line of a text, with all others below it."""
+    first, *lines = text.splitlines()
+    outermost = _row(first)
+    above = [(0, outermost)]
+    for line in lines:
         said = line.strip()
         if not said or said.startswith("#"):
             continue
@@ -192,7 +184,7 @@ def _rows(text: str) -> list[_Row]:
         row = _row(said)
         above[-1][1].rows.append(row)
         above.append((indent, row))
-    return outermost.rows
+    return outermost
 
 
 def _row(said: str) -> _Row:

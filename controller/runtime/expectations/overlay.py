@@ -61,6 +61,7 @@ class Overlay(Generic[T]):
     Attributes:
         expectations: all of them, by key.
         selective: whether a label selector filters the caches.
+        watched: whether there is a cache of any namespace.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Overlay(Generic[T]):
     ) -> None:
         self.resource = resource
         self.selective = False
+        self.watched = False
         self.expectations: dict[str, Expectation[T]] = {}
         self._now = now
         self._notify = notify
@@ -100,21 +102,18 @@ class Overlay(Generic[T]):
         key.
         """
         self.selective = self.selective or selective
+        self.watched = True
         self._caches[namespace] = cache
         self._functions.update(indexes)
         self._quarantined.append(quarantined)
 
     def remove_caches(self) -> None:
         """Forget the resource, which the server no longer has, with all its expectations."""
+        self.watched = False
         self._caches.clear()
         self._quarantined.clear()
         for expectation in list(self.expectations.values()):
             self._forget(expectation)
-
-    @property
-    def watched(self) -> bool:
-        """True if there is a cache of any namespace."""
-        return bool(self._caches)
 
     def cache_of(self, namespace: str) -> Lister[T]:
         """Return the cache that covers `namespace`.
@@ -145,7 +144,7 @@ class Overlay(Generic[T]):
 
     def by_index(self, index: str, value: str) -> list[T]:
         """Return all newest objects whose index function gives `value`."""
-        if not self._caches:
+        if not self.watched:
             raise NotCached(f"{self.resource} are not watched by any kind")
         stored = [o for cache in self._caches.values() for o in cache.by_index(index, value)]
         if not self.expectations:
