@@ -74,7 +74,7 @@ class SchemaTable:
     """The schemas of a table.
 
     Args:
-        text: the table.
+        text: the table; its outermost lines begin in the first column.
         parts: parts of schemas by the names that the keyword `with` has for them.
     """
 

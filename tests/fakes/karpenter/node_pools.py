@@ -119,36 +119,34 @@ def _pool_of(claim: ProvisionedClaim) -> tuple[str, ...]:
     return (name,) if name else ()
 
 
-_SCHEMAS = SchemaTable(
-    """
-    pool_spec: struct | The nodes.
-      template!: struct | The claims.
-        metadata: struct | Labels of the nodes.
-          labels: strings | Labels.
-        spec!: struct | The nodes.
-          expireAfter: string default=720h | Age at which a node is replaced.
-          nodeClassRef!: anything | The class of the nodes.
-          requirements!: list | Labels that they must have.
-            -: struct | A label that nodes must have.
-              key!: string | Its key.
-              operator!: string | Operator.
-              values: words | Values.
-          taints: list | Taints.
-            -: anything | A taint.
-      disruption: anything | When nodes are replaced.
-      replicas: int64 minimum=0 | Number of nodes.
+_SCHEMAS = SchemaTable("""\
+pool_spec: struct | The nodes.
+  template!: struct | The claims.
+    metadata: struct | Labels of the nodes.
+      labels: strings | Labels.
+    spec!: struct | The nodes.
+      expireAfter: string default=720h | Age at which a node is replaced.
+      nodeClassRef!: anything | The class of the nodes.
+      requirements!: list | Labels that they must have.
+        -: struct | A label that nodes must have.
+          key!: string | Its key.
+          operator!: string | Operator.
+          values: words | Values.
+      taints: list | Taints.
+        -: anything | A taint.
+  disruption: anything | When nodes are replaced.
+  replicas: int64 minimum=0 | Number of nodes.
 
-    class_spec: anything | The machines.
+class_spec: anything | The machines.
 
-    object(spec): struct | Karpenter's.
-      apiVersion: string | Version of the schema.
-      kind: string | Kind of the object.
-      metadata: struct
-      spec: {spec}
-      status: struct | What has become of it.
-        conditions: anything
-    """
-)
+object(spec): struct | Karpenter's.
+  apiVersion: string | Version of the schema.
+  kind: string | Kind of the object.
+  metadata: struct
+  spec: {spec}
+  status: struct | What has become of it.
+    conditions: anything
+""")
 
 
 def node_pool_definition(*, is_static: bool = True) -> dict[str, Any]:
