@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from controller.apimachinery.conditions import rfc3339_micro
 from controller.apimachinery.custom_object import mapping
@@ -26,7 +27,6 @@ from controller.kube.http import ends_within
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.kube.transport import Transport
-from controller.runtime.metrics import ElectionMetrics
 from informers import Clock
 
 # The durations of an election.
@@ -199,6 +199,35 @@ class LeaseLock:
 def _at(body: dict[str, Any], revision: str) -> Lease:
     """Return the object as written, with the revision that the next write needs."""
     return Lease({**body, "metadata": {**body["metadata"], "resourceVersion": revision}})
+
+
+# Metrics of leader election, with the names that client-go and controller-runtime use.
+
+
+class ElectionMetrics:
+    """Metrics of the election: leadership, and renewals that needed a read."""
+
+    def __init__(self, registry: CollectorRegistry, name: str) -> None:
+        self._leads = Gauge(
+            "leader_election_master_status",
+            "Whether this process holds the lease: 1, or 0",
+            ("name",),
+            registry=registry,
+        ).labels(name)
+        self._slow = Counter(
+            "leader_election_slowpath",
+            "Renewals that had to read the lease first, because another client had written it",
+            ("name",),
+            registry=registry,
+        ).labels(name)
+
+    def leads(self, *, leads: bool) -> None:
+        """Record whether this process leads."""
+        self._leads.set(leads)
+
+    def slow_path(self) -> None:
+        """Count a renewal that had to read the lease first."""
+        self._slow.inc()
 
 
 # The candidate.

@@ -20,8 +20,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from controller.kube.client import Client
 from controller.kube.resources import Resource
 from controller.runtime.collectors import StateCollector
-from controller.runtime.event_series import RecorderStatistics
 from controller.runtime.expectations.statistics import ExpectationStatistics
+from controller.runtime.recorder import RecorderStatistics
 from workqueue import Clock, TimerHandle, Workers
 
 ResultLabel = Literal["success", "error", "requeue", "requeue_after"]
@@ -363,32 +363,3 @@ class TimeOfDay:
     def _offset_of(self, now: datetime) -> float:
         """Return the seconds between the time of day and the monotonic clock."""
         return now.timestamp() - self._clock.time()
-
-
-# Metrics of leader election, with the names that client-go and controller-runtime use.
-
-
-class ElectionMetrics:
-    """Metrics of the election: leadership, and renewals that needed a read."""
-
-    def __init__(self, registry: CollectorRegistry, name: str) -> None:
-        self._leads = Gauge(
-            "leader_election_master_status",
-            "Whether this process holds the lease: 1, or 0",
-            ("name",),
-            registry=registry,
-        ).labels(name)
-        self._slow = Counter(
-            "leader_election_slowpath",
-            "Renewals that had to read the lease first, because another client had written it",
-            ("name",),
-            registry=registry,
-        ).labels(name)
-
-    def leads(self, *, leads: bool) -> None:
-        """Record whether this process leads."""
-        self._leads.set(leads)
-
-    def slow_path(self) -> None:
-        """Count a renewal that had to read the lease first."""
-        self._slow.inc()

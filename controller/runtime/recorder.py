@@ -3,21 +3,25 @@
 Recording is synchronous, never waits and never raises. Equal events become one object with a
 series; what makes two events equal includes the note, so that no note is ever hidden (EVT-6).
 
-A series is sent level-triggered: `record` only raises a count, and a work queue sends it to the
-server: at once for the first two occurrences, then every half hour, and at the end. The series of
-one object take turns.
+A series is sent level-triggered: `record` only raises a count. The key of the work queue is the
+object that events are about: one of its events is sent at a time, at once for the first two
+occurrences, then every half hour, and at the end.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import math
 import random
 import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import structlog
@@ -36,26 +40,14 @@ from controller.kube.errors import (
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import EVENTS, Resource
 from controller.runtime.election import AlwaysLeader, Fence, while_leading
-from controller.runtime.event_series import (
-    LONGEST_FIELD,
-    LONGEST_NOTE,
-    EventSeries,
-    ObjectTurns,
-    RecorderStatistics,
-    SeriesKey,
-    SpamFilter,
-    event_body,
-)
 from controller.runtime.plan import Event
-from workqueue import Clock, Workers, WorkQueue
+from workqueue import Backoff, Clock, Workers, WorkQueue
 
 MOST_UNSENT = 1000
 """Series that may wait to be sent; further events are dropped and counted, but for warnings."""
 
 MOST_UNSENT_WITH_WARNINGS = 2 * MOST_UNSENT
 """The same for warnings, so that waiting ordinary events never displace them."""
-
-_GAP: Final = " ... "
 
 MOST_REMEMBERED = 4096
 """Series kept; the oldest is discarded first."""
@@ -69,8 +61,140 @@ SENDERS = 4
 PATIENCE = 0.5
 """Seconds for which a slow request delays the next event."""
 
+LONGEST_NOTE = 1024
+"""Bytes, not characters."""
+
+LONGEST_FIELD = 128
+"""Characters of reason, action and reportingInstance."""
+
+SILENCE = 360.0
+"""Seconds without repetition after which a series is over."""
+
+REFRESH = 1800.0
+"""Seconds between two updates of a series that continues."""
+
+TRIES = 6
+"""Failed attempts after which an event is dropped: five minutes."""
+
+RETRY = Backoff(base=10.0, cap=160.0)
+"""Seconds between attempts, with a jitter of a quarter."""
+
+REMEMBERED: Final = 2 * RETRY.cap
+"""Seconds for which failures are remembered when no event is left."""
+
+_GAP: Final = " ... "
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _log = structlog.stdlib.get_logger("manta.events")
+
+
+@dataclass(slots=True)
+class RecorderStatistics:
+    """Numbers since the start; `unsent` is the number of series of which nothing is sent yet."""
+
+    sent: int = 0
+    spam: int = 0
+    overflow: int = 0
+    failed: int = 0
+    unsent: int = 0
+
+
+class SeriesKey(NamedTuple):
+    """Events with equal keys belong to one series. `note` is a digest of the note."""
+
+    reporter: str
+    regarding: str
+    type: str
+    reason: str
+    action: str
+    note: str
+
+
+@dataclass(slots=True, eq=False)
+class EventSeries:
+    """An event object, its occurrences, and how many of them the server has received.
+
+    Attributes:
+        body: the event object at its first occurrence, encoded: thousands are remembered.
+        last_seen: monotonic seconds of the last occurrence.
+        last_time: time of the last occurrence, RFC 3339.
+        count: occurrences.
+        sent: occurrences that the server has received.
+        sent_at: monotonic seconds of the last successful request.
+        tries: failed attempts since then.
+        waited: failed attempts about its object while it was due, since one has succeeded.
+    """
+
+    key: SeriesKey
+    body: bytes
+    last_seen: float
+    last_time: str
+    count: int = 1
+    sent: int = 0
+    sent_at: float = 0.0
+    tries: int = 0
+    waited: int = 0
+
+    @property
+    def expires_at(self) -> float:
+        """Monotonic seconds at which the series is over, unless the event occurs again."""
+        return self.last_seen + SILENCE
+
+    @property
+    def due_at(self) -> float:
+        """Monotonic seconds at which to send occurrences; infinite if all are sent."""
+        if self.sent == self.count:
+            return math.inf
+        return -math.inf if self.sent < 2 else min(self.sent_at + REFRESH, self.expires_at)
+
+
+@dataclass(slots=True, eq=False)
+class ObjectEvents:
+    """The events about one object, and how sending them fails (EVT-7).
+
+    A server that does not store one event about an object rarely stores another. So after a failure
+    none is sent before the back-off is over: an object with twenty events costs no more requests
+    than one with a single event.
+
+    Attributes:
+        series: its series.
+        failures: failed attempts since one has succeeded.
+        retry_at: monotonic seconds before which nothing is sent.
+    """
+
+    series: list[EventSeries] = field(default_factory=list[EventSeries])
+    failures: int = 0
+    retry_at: float = -math.inf
+
+    def due(self, now: float) -> list[EventSeries]:
+        """Return what is to be sent now, what failed least often first."""
+        due = [each for each in self.series if each.due_at <= now]
+        return sorted(due, key=lambda each: each.tries)
+
+    @property
+    def next_at(self) -> float:
+        """Monotonic seconds at which a series is due or over, or the failures are forgotten."""
+        if not self.series:
+            return self.retry_at + REMEMBERED
+        return min(
+            each.expires_at if each.sent == each.count else max(each.due_at, self.retry_at)
+            for each in self.series
+        )
+
+    def succeeded(self) -> None:
+        """Record that the server has answered."""
+        self.failures, self.retry_at = 0, -math.inf
+        for each in self.series:
+            each.waited = 0
+
+    def failed(self, tried: EventSeries, now: float, rng: random.Random) -> list[EventSeries]:
+        """Count a failed attempt; return the series that have waited for too many (EVT-1)."""
+        least = 0.75 if self.failures else 0.0
+        self.retry_at = now + RETRY.delay(self.failures) * rng.uniform(least, 1.25)
+        self.failures += 1
+        tried.tries += 1
+        for each in (waiting := self.due(now)):
+            each.waited += 1
+        return [each for each in waiting if max(each.tries, each.waited) >= TRIES]
 
 
 class Recorder:
@@ -101,12 +225,11 @@ class Recorder:
         self._wall = wall
         self._rng = rng
         self._fence: Fence = AlwaysLeader() if fence is None else fence
-        self._queue: WorkQueue[SeriesKey] = WorkQueue(clock=clock, rng=rng)
+        self._queue: WorkQueue[str] = WorkQueue(clock=clock, rng=rng)
         self._series: OrderedDict[SeriesKey, EventSeries] = OrderedDict()
-        self._turns: dict[str, ObjectTurns] = {}  # by what the events regard
+        self._objects: dict[str, ObjectEvents] = {}  # by `SeriesKey.regarding`
         self._spam_filter = SpamFilter()
         self._stamp = 0
-        self._flushing = False
         self.statistics = RecorderStatistics()
 
     def record(
@@ -131,14 +254,14 @@ class Recorder:
         series = self._series.get(key)
         if series is not None:
             series.count += 1
-            series.last_seen = self._clock.time()
+            series.last_seen = now
             series.last_time = rfc3339_micro(self._wall())
         elif self.statistics.unsent >= _most_unsent(event):
             self.statistics.overflow += 1
             return
         else:
             self._begin(key, resource, meta, event, note)
-        self._queue.add(key)
+        self._queue.add(regarding)
 
     async def run(self) -> None:
         """Send until closed."""
@@ -153,36 +276,46 @@ class Recorder:
         ).run()
 
     async def flush(self) -> None:
-        """Send all unsent occurrences, for at most two seconds, and close."""
-        self._flushing = True
-        for key in self._series:
-            self._queue.add(key)
-        await self._queue.drain(self._clock.time() + FLUSH)
+        """Close, and try once to send all unsent occurrences, for at most two seconds."""
         self._queue.close()
+        unsent = [each for each in self._series.values() if each.sent < each.count]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FLUSH):
+                await asyncio.gather(*map(self._send, unsent), return_exceptions=True)
         if left := sum(each.sent < each.count for each in self._series.values()):
             _log.warning("events.unsent", count=left)
 
     def _begin(
         self, key: SeriesKey, resource: Resource[Any], meta: ObjectMeta, event: Event, note: str
     ) -> None:
+        """Remember a new series."""
         now = rfc3339_micro(self._wall())
-        name = self._name(meta.name)
-        body = event_body(
-            name,
-            resource,
-            meta,
-            event,
-            note=note,
-            time=now,
-            reporter=key.reporter,
-            instance=self._instance,
-        )
-        namespace = meta.namespace or "default"
-        encoded = msgspec.json.encode(body)
-        self._series[key] = EventSeries(namespace, name, encoded, self._clock.time(), now)
+        body = {
+            "apiVersion": EVENTS.api_version,
+            "kind": EVENTS.kind,
+            "metadata": {"name": self._name(meta.name), "namespace": meta.namespace or "default"},
+            "eventTime": now,
+            "reportingController": key.reporter,
+            "reportingInstance": self._instance,
+            "type": event.type,
+            "reason": event.reason[:LONGEST_FIELD],
+            "action": event.action[:LONGEST_FIELD],
+            "note": note,
+            "regarding": {
+                "apiVersion": resource.api_version,
+                "kind": resource.kind,
+                "name": meta.name,
+                "namespace": meta.namespace,
+                "uid": meta.uid,
+                "resourceVersion": meta.resource_version,
+            },
+        }
+        series = EventSeries(key, msgspec.json.encode(body), self._clock.time(), now)
+        self._series[key] = series
+        self._objects.setdefault(key.regarding, ObjectEvents()).series.append(series)
         self.statistics.unsent += 1
         while len(self._series) > MOST_REMEMBERED:
-            self._drop(*next(iter(self._series.items())))
+            self._drop(next(iter(self._series.values())))
 
     def _name(self, of: str) -> str:
         """Return `<object>.<hex nanoseconds>`, or a uuid if that is not a DNS subdomain."""
@@ -193,124 +326,90 @@ class Recorder:
             return name
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
-    async def _process(self, key: SeriesKey) -> None:
-        series = self._series.get(key)
-        if series is None:
-            self._forget(key)
+    async def _process(self, regarding: str) -> None:
+        """Send one event about an object, if one is due, and look again when the next one is."""
+        events = self._objects.get(regarding)
+        if events is None:
             return
-        due = series.is_due(self._clock.time()) or (self._flushing and series.sent < series.count)
-        if due and not await self._try_in_turn(key, series):
-            return
-        if turns := self._turns.get(key.regarding):  # it has occurred again: it may wait now
-            turns.waiting.pop(key, None)
-        over = series.expires_at - self._clock.time()
-        if over <= 0:
-            self._drop(key, series)
-            return
-        refresh = series.refresh_at - self._clock.time()
-        self._queue.add_after(key, min(over, refresh))
-
-    async def _try_in_turn(self, key: SeriesKey, series: EventSeries) -> bool:
-        """Send if it is its turn; return whether the server is up to date. If not, it waits."""
-        turns = self._turns.setdefault(key.regarding, ObjectTurns())
         now = self._clock.time()
-        if not self._flushing and not turns.is_turn_of(series, now):
-            turns.wait(key, series)
-            if not turns.busy:
-                self._queue.add_after(key, turns.retry_at - now)
-            return False
-        turns.busy = True
-        try:
-            await self._try(series, is_current=lambda: self._series.get(key) is series)
-        except KubeError as error:
-            turns.busy = False
-            if _is_final(error):
-                self._reject(key, series, error)
-                self._end_turns(key.regarding)
-            else:
-                self._failed(key, series, turns, error)
-            return False
-        except Exception as error:  # noqa: BLE001  one event must not end the task
-            self.statistics.failed += 1
-            _log.error("event.dropped", regarding=key.regarding, exc_info=error)
-            self._drop(key, series)
-            self._end_turns(key.regarding)
-            return False
-        self._end_turns(key.regarding)
-        return True
+        due = events.due(now) if now >= events.retry_at else []
+        if due:
+            await self._try(events, due[0])
+        now = self._clock.time()
+        for each in tuple(events.series):
+            if each.expires_at <= now and each.sent == each.count:
+                self._drop(each)
+        if self._objects.get(regarding) is not events:
+            return
+        if not events.series and events.next_at <= now:
+            del self._objects[regarding]
+        else:
+            self._queue.add_after(regarding, events.next_at - now)
 
-    async def _try(self, series: EventSeries, *, is_current: Callable[[], bool]) -> None:
+    async def _try(self, events: ObjectEvents, series: EventSeries) -> None:
+        """Send an event, which puts off all others about its object if it fails."""
+        try:
+            await self._send(series)
+        except KubeError as error:
+            if not _is_final(error):
+                for each in events.failed(series, self._clock.time(), self._rng):
+                    self._reject(each, error)
+                return
+            events.succeeded()
+            self._reject(series, error)
+        except Exception as error:  # noqa: BLE001  one event must not end the task
+            events.succeeded()
+            self.statistics.failed += 1
+            _log.error("event.dropped", regarding=series.key.regarding, exc_info=error)
+            self._drop(series)
+        else:
+            events.succeeded()
+
+    async def _send(self, series: EventSeries) -> None:
+        """Send the occurrences so far."""
         count = series.count
         async with while_leading(self._fence):
-            await self._send(series, count)
+            await self._write(series, count)
         if series.sent == 0:
             self.statistics.sent += 1
-            self.statistics.unsent -= is_current()  # else it was discarded meanwhile
+            self.statistics.unsent -= self._series.get(series.key) is series  # else discarded
         series.sent, series.sent_at, series.tries = count, self._clock.time(), 0
 
-    async def _send(self, series: EventSeries, count: int) -> None:
-        client = self._client.for_flow(f"events/{series.namespace}")
+    async def _write(self, series: EventSeries, count: int) -> None:
+        body: dict[str, Any] = msgspec.json.decode(series.body)
+        namespace, name = body["metadata"]["namespace"], body["metadata"]["name"]
+        client = self._client.for_flow(f"events/{namespace}")
         repeated = {"count": count, "lastObservedTime": series.last_time}
         if series.sent:
             try:
-                await client.merge_patch(
-                    EVENTS, series.namespace, series.name, {"series": repeated}
-                )
+                await client.merge_patch(EVENTS, namespace, name, {"series": repeated})
             except NotFound:
                 pass  # the event expired on the server: create it again
             else:
                 return
-        body: dict[str, Any] = msgspec.json.decode(series.body)
         if count > 1:
             body["series"] = repeated
-        try:
-            await client.create(EVENTS, series.namespace, body)
-        except AlreadyExists:
-            return  # an earlier attempt, whose response was lost
+        with suppress(AlreadyExists):  # an earlier attempt, whose response was lost
+            await client.create(EVENTS, namespace, body)
 
-    def _failed(
-        self, key: SeriesKey, series: EventSeries, turns: ObjectTurns, error: KubeError
-    ) -> None:
-        """Let all series of the object wait, and drop those that have waited too long (EVT-1)."""
-        series.tries += 1
-        if self._series.get(key) is series:
-            turns.wait(key, series)
-        for each in turns.failed(self._clock.time(), self._rng):
-            self._reject(each, turns.waiting[each], error)
-        for each in turns.waiting:
-            self._queue.add_after(each, turns.retry_at - self._clock.time())
-
-    def _end_turns(self, regarding: str) -> None:
-        """Let all events about an object be sent, because the server has answered."""
-        for each in self._turns.pop(regarding, ObjectTurns()).waiting:
-            self._queue.add(each)
-
-    def _reject(self, key: SeriesKey, series: EventSeries, error: KubeError) -> None:
+    def _reject(self, series: EventSeries, error: KubeError) -> None:
         if not _namespace_terminating(error):
             self.statistics.failed += 1
-            _log.warning("event.dropped", name=series.name, error=str(error))
-        self._drop(key, series)
+            name = msgspec.json.decode(series.body)["metadata"]["name"]
+            _log.warning("event.dropped", name=name, error=str(error))
+        self._drop(series)
 
-    def _drop(self, key: SeriesKey, series: EventSeries) -> None:
-        if self._series.get(key) is not series:
+    def _drop(self, series: EventSeries) -> None:
+        """Forget a series, and its object with the last one, unless that has failed lately."""
+        if self._series.get(series.key) is not series:
             return
-        del self._series[key]
+        del self._series[series.key]
         if series.sent == 0:
             self.statistics.unsent -= 1
-        if turns := self._turns.get(key.regarding):
-            turns.waiting.pop(key, None)
-            self._queue.add_after(key, turns.forgotten_at - self._clock.time())
-
-    def _forget(self, key: SeriesKey) -> None:
-        """Forget the failures of an object of which no event is left."""
-        turns = self._turns.get(key.regarding)
-        if turns is None or turns.busy:
-            return
-        left = turns.forgotten_at - self._clock.time()
-        if left > 0:
-            self._queue.add_after(key, left)
-        else:
-            del self._turns[key.regarding]
+        events = self._objects[series.key.regarding]
+        events.series.remove(series)
+        if not events.series and not events.failures:
+            del self._objects[series.key.regarding]
 
 
 def _most_unsent(event: Event) -> int:
@@ -346,3 +445,44 @@ def _namespace_terminating(error: KubeError) -> bool:
     return isinstance(error, Forbidden) and any(
         reason == "NamespaceTerminating" for reason, _ in error.status.causes
     )
+
+
+# Limits the events about one object, as upstream's older recorder does (EVT-1).
+
+BURST = 25
+"""Events about one object and of one type that pass at once."""
+
+RESERVED = 5
+"""Events out of `BURST` that are reserved for events which are not one of many."""
+
+REFILL = 300.0
+"""Seconds after which one more passes."""
+
+CAPACITY = 4096
+"""Buckets kept; the one that was used longest ago is discarded first."""
+
+
+class SpamFilter:
+    """A token bucket for each object and event type, whatever the reason of the event."""
+
+    def __init__(self) -> None:
+        # tokens left, and when that was so
+        self._buckets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
+
+    def passes(
+        self,
+        regarding: str,
+        type: str,  # noqa: A002  the field's name
+        now: float,
+        *,
+        one_of_many: bool = False,
+    ) -> bool:
+        """Take a token for an event about this object at `now` (monotonic s); False without one."""
+        name = (regarding, type)
+        tokens, filled = self._buckets.pop(name, (float(BURST), now))
+        tokens = min(BURST, tokens + (now - filled) / REFILL)
+        is_passed = tokens >= 1 + RESERVED * one_of_many
+        self._buckets[name] = tokens - is_passed, now
+        if len(self._buckets) > CAPACITY:
+            self._buckets.popitem(last=False)
+        return is_passed

@@ -10,9 +10,16 @@ import pytest
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import NODES, PODS
-from controller.runtime.event_series import REFRESH, SILENCE, TRIES
 from controller.runtime.plan import Event
-from controller.runtime.recorder import MOST_REMEMBERED, MOST_UNSENT, clip, shorten
+from controller.runtime.recorder import (
+    MOST_REMEMBERED,
+    MOST_UNSENT,
+    REFRESH,
+    SILENCE,
+    TRIES,
+    clip,
+    shorten,
+)
 from tests.runtime.events.kit import META, Sink, event, recording
 from tests.runtime.kit import status_error
 

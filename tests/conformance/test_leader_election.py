@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.runtime.elector import (
     LEASES,
+    ElectionMetrics,
     ElectionTiming,
     Elector,
     Lease,
@@ -20,7 +21,6 @@ from controller.runtime.elector import (
     election_client,
     new_lease,
 )
-from controller.runtime.metrics import ElectionMetrics
 from controller.testing.cluster import Cluster, embedded_server, virtual_wall
 from controller.testing.faults import (
     DelayedRequest,

@@ -11,13 +11,13 @@ from prometheus_client import CollectorRegistry
 from controller.kube.errors import KubeError
 from controller.runtime.elector import (
     LEASES,
+    ElectionMetrics,
     ElectionTiming,
     Elector,
     LeaseLock,
     election_client,
     new_lease,
 )
-from controller.runtime.metrics import ElectionMetrics
 from controller.testing.faults import FaultyTransport, JournalEntry
 from tests.integration.harness import RunningOperator, World
 from tests.simulation.memory import Memory

@@ -33,9 +33,14 @@ from controller.kube.kubeconfig import load_credentials
 from controller.ray.api import FeatureGates
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
 from controller.runtime.election import ThreadedElection, awake_or_not
-from controller.runtime.elector import ElectionTiming, Elector, LeaseLock, election_client
+from controller.runtime.elector import (
+    ElectionMetrics,
+    ElectionTiming,
+    Elector,
+    LeaseLock,
+    election_client,
+)
 from controller.runtime.logs import configure_logging
-from controller.runtime.metrics import ElectionMetrics
 from controller.runtime.settings import Settings
 
 LEASE_NAME: Final = "ray-operator-leader"

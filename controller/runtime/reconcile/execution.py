@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -315,3 +315,27 @@ def _verb(write: Write) -> str:
     if verb != "update":
         return verb
     return subresource_of(write) or "patch"
+
+
+# Replaces many similar events with one, so that their number does not grow with the pods.
+#
+# Each event is a request and a line in `kubectl describe`, and the spam filter passes only 25 about
+# one object at once: a thousand events about created pods would hide all others.
+
+MAX_JOINED = 4
+"""Maximum similar events of one reconcile whose notes are joined; more are only counted."""
+
+
+def aggregate_events(events: Iterable[Event]) -> Iterator[Event]:
+    """Yield the events of one reconcile; similar ones become one, with all notes or a count."""
+    like: dict[Event, list[Event]] = {}
+    for event in events:
+        kind = replace(event, note="") if event.aggregate_note else event
+        like.setdefault(kind, []).append(event)
+    for kind, members in like.items():
+        if not kind.aggregate_note:
+            yield from members
+        elif len(members) > MAX_JOINED:
+            yield replace(kind, note=kind.aggregate_note.replace("{count}", str(len(members))))
+        else:
+            yield replace(kind, note="; ".join(each.note for each in members))

@@ -19,7 +19,6 @@ from controller.apimachinery.patches import holds_list
 from controller.apimachinery.redaction import fold
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
-from controller.runtime.event_series import aggregate_events
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.plan import (
     Create,
@@ -37,6 +36,7 @@ from controller.runtime.reconcile.execution import (
     PlanExecution,
     PlanOutcome,
     Result,
+    aggregate_events,
     record_of,
 )
 from controller.runtime.reconcile.failed_groups import (

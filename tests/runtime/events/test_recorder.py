@@ -17,12 +17,15 @@ from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import EVENTS, PODS
 from controller.runtime import recorder as module
-from controller.runtime.event_series import BURST, REFRESH, RESERVED, TRIES
 from controller.runtime.recorder import (
+    BURST,
     MOST_UNSENT,
     MOST_UNSENT_WITH_WARNINGS,
     PATIENCE,
+    REFRESH,
+    RESERVED,
     SENDERS,
+    TRIES,
     shorten,
 )
 from tests.runtime.events.kit import META, Sink, event, recording
@@ -186,6 +189,22 @@ async def test_an_event_that_fails_alone_does_not_hold_up_the_others_about_its_o
         assert sum(name == f"p.{STAMP:x}" for _, name, _ in sink.calls) == TRIES
 
 
+async def test_an_event_that_fails_alone_neither_prolongs_nor_drops_another():
+    def fail(_verb: str, name: str) -> None:
+        if name != f"p.{STAMP:x}" and now() < 400:
+            raise OutcomeUnknown("reset")
+
+    async with recording(Sink(fail)) as (recorder, sink):
+        recorder.record(PODS, META, event("rare"))
+        for number in range(4):
+            await asyncio.sleep(100)
+            recorder.record(PODS, META, event(f"the {number}th"))
+        recorder.record(PODS, META, event("rare"))
+        await asyncio.sleep(200)
+        assert sink.notes.count("rare") == 2, "its series was over"
+        assert recorder.statistics.failed == 0
+
+
 async def test_the_failures_of_what_was_discarded_are_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ):
@@ -200,7 +219,7 @@ async def test_the_failures_of_what_was_discarded_are_forgotten(
         await asyncio.sleep(0.5)
         recorder.record(PODS, about("b"), event())
         await asyncio.sleep(2000)
-        assert not recorder._turns
+        assert not recorder._objects.keys() - {"uid-b"}
 
 
 async def test_at_the_end_all_events_about_an_object_are_sent_at_once():
@@ -240,7 +259,7 @@ async def test_what_was_discarded_while_it_was_tried_holds_up_nothing(
             await asyncio.sleep(30)
         assert {"the 1th", "the 2th", "the 3th"} <= set(sink.notes)
         assert recorder.statistics.unsent == 0
-        assert not recorder._turns
+        assert not any(each.failures for each in recorder._objects.values())
 
 
 async def test_an_unexpected_error_ends_the_turn_of_its_event():

@@ -13,8 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from controller.kube.errors import AlreadyExists, Conflict, Status
 from controller.runtime.election import awake_or_not
-from controller.runtime.elector import ElectionTiming, Elector, Lease, LeaseLock
-from controller.runtime.metrics import ElectionMetrics
+from controller.runtime.elector import ElectionMetrics, ElectionTiming, Elector, Lease, LeaseLock
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

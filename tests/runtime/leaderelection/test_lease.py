@@ -22,8 +22,14 @@ from controller.runtime.election import (
     ThreadedElection,
     while_leading,
 )
-from controller.runtime.elector import ElectionTiming, Lease, LeaseLock, election_client, new_lease
-from controller.runtime.metrics import ElectionMetrics
+from controller.runtime.elector import (
+    ElectionMetrics,
+    ElectionTiming,
+    Lease,
+    LeaseLock,
+    election_client,
+    new_lease,
+)
 from controller.runtime.plan import Event
 from controller.runtime.reconcile.failed_groups import WriteOutcome
 from controller.runtime.reconcile.writer import Writer

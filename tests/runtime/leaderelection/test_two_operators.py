@@ -9,8 +9,14 @@ from collections.abc import AsyncIterator
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.runtime.elector import LEASES, ElectionTiming, Elector, LeaseLock, new_lease
-from controller.runtime.metrics import ElectionMetrics
+from controller.runtime.elector import (
+    LEASES,
+    ElectionMetrics,
+    ElectionTiming,
+    Elector,
+    LeaseLock,
+    new_lease,
+)
 from controller.runtime.settings import Settings
 from controller.testing.cluster import RunningOperator
 from controller.testing.faults import DelayedResponse, FaultyTransport, Rule

@@ -21,7 +21,6 @@ from prometheus_client.registry import Collector
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import PODS
 from controller.runtime.collectors import ObjectCollector, identity, object_gauge, write_metrics
-from controller.runtime.event_series import RecorderStatistics
 from controller.runtime.expectations.statistics import ExpectationStatistics
 from controller.runtime.metrics import (
     PAUSE_BUCKETS,
@@ -34,6 +33,7 @@ from controller.runtime.metrics import (
     Monitor,
     RuntimeMetrics,
 )
+from controller.runtime.recorder import RecorderStatistics
 
 NUMBER = 3_000
 
