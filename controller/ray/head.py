@@ -265,7 +265,8 @@ def _has_autoscaler(pod: Pod) -> bool:
 
 def chosen_head(heads: Iterable[Pod]) -> Pod | None:
     """Return the head of a cluster, while several exist; every part of Manta means this one."""
-    return min(heads, key=_preference, default=None)
+    found = tuple(heads)
+    return found[0] if len(found) == 1 else min(found, key=_preference, default=None)
 
 
 def has_ended(head: Pod) -> bool:
@@ -293,7 +294,10 @@ HEAD_INDEX: Final = "head"
 
 def head_keys(pod: Pod) -> Sequence[str]:
     """Index by `HEAD_INDEX`; yield the RayCluster that an event of the pod enqueues."""
-    cluster = (pod.metadata.labels or {}).get(labels.CLUSTER)
+    found = pod.metadata.labels or {}
+    cluster, role = found.get(labels.CLUSTER), found.get(labels.NODE_TYPE)
+    if role == labels.WORKER and found.get(labels.GROUP) != labels.HEAD_GROUP:
+        return ()  # most pods, each of which is indexed and enqueues for several kinds
     return (f"{pod.metadata.namespace}/{cluster}",) if cluster and is_head(pod) else ()
 
 

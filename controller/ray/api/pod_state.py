@@ -37,7 +37,8 @@ SUBMISSION_ID: Final = "RAY_JOB_SUBMISSION_ID"
 
 def ray_container(pod: Pod) -> Container | None:
     """Return Ray's container of a live pod."""
-    return container_with(pod.spec.containers, START_COMMAND)
+    containers = pod.spec.containers
+    return containers[0] if len(containers) == 1 else container_with(containers, START_COMMAND)
 
 
 def ray_status(pod: Pod) -> ContainerStatus | None:
@@ -107,8 +108,10 @@ def is_ready(pod: Pod) -> bool:
     """Return whether it is running and its condition `Ready` is True."""
     if pod.status.phase != "Running":
         return False
-    ready = condition(pod, "Ready")
-    return ready is not None and ready.status == "True"
+    for present in pod.status.conditions:  # not by `condition`: each plan asks ten times a pod
+        if present.type == "Ready":
+            return present.status == "True"
+    return False
 
 
 def is_head(pod: Pod) -> bool:

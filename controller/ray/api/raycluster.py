@@ -256,12 +256,9 @@ class WorkerGroup(View, frozen=True):
         """`replicas`, clamped to the limits; 0 if the group is suspended."""
         if self.suspend:
             return 0
-        replicas = self.least if self.replicas is None else self.replicas
-        if replicas < self.least:
-            replicas = self.least
-        elif replicas > self.most:
-            replicas = self.most
-        return replicas
+        least = self.least
+        replicas = least if self.replicas is None else self.replicas
+        return least if replicas < least else min(replicas, self.most)
 
     @property
     def desired_pods(self) -> int:

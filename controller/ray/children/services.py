@@ -27,7 +27,11 @@ def head_service(
     `cluster_ip` is whether a generated service gets a cluster IP.
     """
     group = spec.head_group_spec
-    ports = _completed([], [_port(*each) for each in endpoint.ports.items()])
+    generated = [
+        {"name": name, "port": number, "appProtocol": "tcp"}
+        for name, number in endpoint.ports.items()
+    ]
+    ports = _completed([], generated)
     if group.head_service is None:
         service_spec: Body = {"ports": sorted(ports, key=lambda port: port["name"])}
         if group.service_type in {"", "ClusterIP"} and not cluster_ip:
@@ -67,10 +71,6 @@ def _completed(own: list[Body], ports: list[Body]) -> list[Body]:
             result.append(port)
             numbers.add(port["port"])
     return result
-
-
-def _port(name: str, number: int) -> dict[str, Any]:
-    return {"name": name, "port": number, "appProtocol": "tcp"}
 
 
 # `<owner>-head-svc`, the service for the head of whichever cluster a RayJob or RayService uses.

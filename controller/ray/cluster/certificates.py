@@ -280,9 +280,10 @@ def expiring(seen: ClusterObservation) -> tuple[tuple[Note, ...], float | None]:
         )
         for name, end in ends.items()
     ]
-    began = {
-        pod.metadata.name: start for pod in seen.all_pods if (start := _started(pod)) is not None
-    }
+    holders = [pod for pod in seen.all_pods if uses_certificates(pod)]
+    if not (due or holders):
+        return (), None
+    began = {pod.metadata.name: start for pod in holders if (start := ray_started(pod)) is not None}
     if began:
         first = min(began.values()) + LIFETIME
         listed = _some(name for name, start in began.items() if start + _USED <= now)
@@ -298,7 +299,3 @@ def expiring(seen: ClusterObservation) -> tuple[tuple[Note, ...], float | None]:
 def _some(names: Iterable[str]) -> str:
     found = sorted(names)
     return ", ".join(found[:_NAMED]) + (" and others" if found[_NAMED:] else "")
-
-
-def _started(pod: Pod) -> datetime | None:
-    return ray_started(pod) if uses_certificates(pod) else None

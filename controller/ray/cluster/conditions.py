@@ -14,7 +14,7 @@ from controller.apimachinery.conditions import (
     rfc3339,
     time_of,
 )
-from controller.apimachinery.custom_object import dig, mapping, status_of
+from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.quantity import ZERO, Quantity
 from controller.kube.objects import Pod
 from controller.ray.api.names import (
@@ -177,7 +177,7 @@ def provisioning_phases(
     """
     if seen.is_true(PROVISIONED) or not is_true(wanted, PROVISIONED):
         return ()
-    if "suspended" in mapping(status_of(seen.cluster).get("stateTransitionTimes")):
+    if "suspended" in mapping(seen.status.get("stateTransitionTimes")):
         return ()
     created = time_of(seen.cluster.metadata.creation_timestamp)
     pods = [time_of(pod.metadata.creation_timestamp) for pod in seen.all_pods]

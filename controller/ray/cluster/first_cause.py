@@ -127,7 +127,9 @@ def _failed_writes(seen: ClusterObservation, failures: Iterable[Failure]) -> Ite
 def diagnose_pods(seen: ClusterObservation) -> PodCauses:
     """Diagnose each existing pod."""
     head_ready = any(is_ready(head) and not head.metadata.terminating for head in seen.heads)
-    pods = [with_last_words(pod, seen.crash_log, seen.crash_text) for pod in seen.all_pods]
+    pods = seen.all_pods
+    if seen.crash_text is not None:
+        pods = [with_last_words(pod, seen.crash_log, seen.crash_text) for pod in pods]
     found = ((pod, diagnose_pod(pod, seen.now, head_ready=head_ready)) for pod in pods)
     return _without_excused(seen, [(pod, cause) for pod, cause in found if cause is not None])
 
@@ -166,7 +168,8 @@ def seconds_until_slow(seen: ClusterObservation, pod_causes: PodCauses) -> float
         for cause in (*_that_matter(pod_causes, short=()), *seen.children.certificates.awaited)
         if cause.since is not None and cause.reason.severity is Severity.IN_PROGRESS
     ]
-    deadlines += filter(None, map(termination_deadline, seen.all_pods))
+    terminating = (pod for pod in seen.all_pods if pod.metadata.terminating)
+    deadlines += filter(None, map(termination_deadline, terminating))
     return seen.seconds_until(deadlines)
 
 

@@ -28,7 +28,6 @@ from typing import Final
 
 import msgspec
 
-from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.object_schema import ObjectSchema
 from controller.kube.objects import Pod
 from controller.ray.api.names import DELETION_HELD, PODS_UP_TO_DATE, RECREATING
@@ -109,11 +108,11 @@ def unexplained_number(seen: ClusterObservation) -> str:
     generation = seen.cluster.metadata.generation
     if since := held_since(seen):
         return since
-    before, now = (
-        status_of(seen.cluster).get("desiredWorkerReplicas"),
-        seen.desired.spec.desired_workers,
-    )
-    if not isinstance(before, int) or now >= before:
+    before = seen.status.get("desiredWorkerReplicas")
+    if not isinstance(before, int):
+        return ""
+    now = seen.desired.spec.desired_workers
+    if now >= before:
         return ""
     if (seen.counted_generation or seen.recorded_generation) == generation:
         return (
@@ -168,13 +167,12 @@ def divide(seen: ClusterObservation) -> tuple[list[PodToDelete], HeldDeletions |
 
 def held_deletions(seen: ClusterObservation) -> HeldDeletions | None:
     """Return the held deletions of a replacement of all pods, or of single workers."""
-    live = [pod for pod in seen.all_pods if not pod.metadata.terminating]
     doubt = doubt_of_recreation(seen)
     if doubt:
-        return _held(live, "the specification has changed", doubt)
+        return _held(seen.live_pods, "the specification has changed", doubt)
     if seen.asked_rollout is not None and seen.asked_rollout.verdict is Verdict.NOT_EXPLAINED:
         names = {*outdated_pods(seen)}  # a doubtful rollout may have none
-        outdated = [pod for pod in live if pod.metadata.name in names]
+        outdated = [pod for pod in seen.live_pods if pod.metadata.name in names]
         doubt = "the specification was not edited since the status was written"
         rollout = _held(outdated, "they were created from another template", doubt)
         return rollout if outdated else divide(seen)[1] or rollout
@@ -196,7 +194,7 @@ def is_premature(seen: ClusterObservation, plan: Plan) -> bool:
     """Return whether the plan asks for less, and an unknown definition may have read that."""
     if not seen.definition.unverified:
         return False
-    before = status_of(seen.cluster).get("desiredWorkerReplicas")
+    before = seen.status.get("desiredWorkerReplicas")
     is_smaller = isinstance(before, int) and seen.desired.spec.desired_workers < before
     rolls = seen.rollout is not None and seen.rollout.takes_away
     deletes = any(isinstance(write, Delete) for stage in plan.stages for write in stage)

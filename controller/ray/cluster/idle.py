@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from controller.apimachinery.conditions import (
     ConditionStatus,
-    find_condition,
     rfc3339,
 )
 from controller.ray.api import labels
@@ -32,10 +31,10 @@ from controller.ray.api.pod_state import ray_started
 from controller.ray.api.raycluster import RAYCLUSTERS, IdleTerminationOptions, RayCluster
 from controller.ray.cluster.conditions import ClusterConditions
 from controller.ray.cluster.observation import (
-    STORED_CONDITIONS,
     ClusterObservation,
     DesiredCluster,
     soonest,
+    stored_status,
 )
 from controller.ray.dashboard import ActivityProbe, ProbeObservation, ProbeSubscription, RayActivity
 from controller.runtime.plan import Delete, Event, MergePatch, Plan, Target
@@ -312,7 +311,7 @@ def _outlook(desired: DesiredCluster, options: IdleTerminationOptions, due: date
 
 def _suspended_at(cluster: RayCluster) -> int | None:
     """Return the generation of the suspension that the status reports, None without one."""
-    found = find_condition(STORED_CONDITIONS(cluster), IDLE) or {}
+    found = stored_status(cluster).by_type.get(IDLE, {})
     if found.get("reason") != _SUSPENDED:
         return None
     generation = found.get("observedGeneration")

@@ -6,15 +6,15 @@ Both are values: the same ones give the same plan.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from controller.apimachinery.conditions import JobEnd, find_condition, is_true, job_end, time_of
-from controller.apimachinery.custom_object import IdentityMemo, conditions_of, status_of
+from controller.apimachinery.conditions import JobEnd, job_end, time_of
+from controller.apimachinery.custom_object import IdentityMemo, status_of
 from controller.apimachinery.problem import Problem
 from controller.kube.objects import Job, Pod, PodDisruptionBudget
 from controller.ray.api import labels
@@ -84,8 +84,29 @@ def soonest(*waits: float | None) -> float | None:
     return min((each for each in waits if each is not None), default=None)
 
 
-STORED_CONDITIONS: Final = IdentityMemo(conditions_of)
-"""The conditions of an object; a plan reads them forty times."""
+class StoredStatus(Struct, frozen=True):
+    """The status of a cluster as far as it is well-formed.
+
+    Attributes:
+        fields: all fields, the conditions among them.
+        conditions: the conditions that have a type.
+        by_type: the first condition of each type.
+    """
+
+    fields: Mapping[str, Any]
+    conditions: Sequence[Mapping[str, Any]]
+    by_type: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, cluster: RayCluster) -> StoredStatus:
+        """Read the status of a cluster."""
+        fields = status_of(cluster)
+        conditions: list[dict[str, Any]] = fields.get("conditions") or []
+        return cls(fields, conditions, {each["type"]: each for each in reversed(conditions)})
+
+
+stored_status: Final = IdentityMemo(StoredStatus.of)
+"""The status of an object; a plan reads it sixty times."""
 
 
 class ObservedBudgets(Struct, frozen=True):
@@ -109,6 +130,7 @@ class DesiredCluster(Struct, frozen=True):
         spec: the parsed specification.
         identity: names and addresses of its children.
         builder: builds the pods.
+        resources: `status.desiredCPU` and the like.
         unsupported_fields: what is accepted and has no effect.
         warnings: sentences about questionable settings that do not stop the cluster.
     """
@@ -116,6 +138,7 @@ class DesiredCluster(Struct, frozen=True):
     spec: ClusterSpec
     identity: Identity
     builder: PodBuilder
+    resources: Mapping[str, str]
     unsupported_fields: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -362,17 +385,22 @@ class ObservedPods(Struct, frozen=True, kw_only=True):
     history: PodHistory = NO_HISTORY
 
     @property
-    def conditions(self) -> list[dict[str, Any]]:
+    def status(self) -> Mapping[str, Any]:
+        """The present status."""
+        return stored_status(self.cluster).fields
+
+    @property
+    def conditions(self) -> Sequence[Mapping[str, Any]]:
         """The present conditions."""
-        return STORED_CONDITIONS(self.cluster)
+        return stored_status(self.cluster).conditions
 
     def condition(self, kind: str) -> Mapping[str, Any]:
         """Return the present condition of this type, empty if there is none."""
-        return find_condition(self.conditions, kind) or {}
+        return stored_status(self.cluster).by_type.get(kind, {})
 
     def is_true(self, kind: str) -> bool:
         """Return whether the condition of this type is True."""
-        return is_true(self.conditions, kind)
+        return stored_status(self.cluster).by_type.get(kind, {}).get("status") == "True"
 
     def since(self, kind: str) -> datetime | None:
         """Return since when the condition of this type has had its status, None if unknown."""
@@ -381,7 +409,7 @@ class ObservedPods(Struct, frozen=True, kw_only=True):
     @property
     def recorded_generation(self) -> int | None:
         """The generation that the status reports, None before the first."""
-        recorded = status_of(self.cluster).get("observedGeneration")
+        recorded = self.status.get("observedGeneration")
         return recorded if isinstance(recorded, int) else None
 
     @property
@@ -415,7 +443,12 @@ class ObservedPods(Struct, frozen=True, kw_only=True):
     @property
     def all_pods(self) -> list[Pod]:
         """Heads and workers."""
-        return [*self.heads, *self.all_workers]
+        return [*self.heads, *(pod for pods in self.workers.values() for pod in pods)]
+
+    @property
+    def live_pods(self) -> list[Pod]:
+        """Heads and workers that are not terminating."""
+        return [pod for pod in self.all_pods if not pod.metadata.terminating]
 
     @property
     def may_have_pods(self) -> bool:
@@ -478,7 +511,9 @@ class ClusterObservation(ObservedPods, frozen=True, kw_only=True):
     @property
     def asked_rollout(self) -> Rollout | None:
         """The rollout that the user asks for; None for drains that another strategy has left."""
-        return self.rollout if self.desired.spec.upgrade_strategy.rolling is not None else None
+        if self.rollout is None or self.desired.spec.upgrade_strategy.rolling is None:
+            return None
+        return self.rollout
 
     @property
     def is_suspended(self) -> bool:
@@ -500,10 +535,11 @@ class ClusterObservation(ObservedPods, frozen=True, kw_only=True):
         name, desired = units.group.group_name, units.desired
         upgrade = self.rollout.groups.get(name) if self.rollout is not None else None
         wanted = desired if upgrade is None else upgrade.wanted
-        if not desired:
-            return wanted
+        surge = self.desired.spec.surge_of(desired) if desired else 0
+        if not surge:
+            return max(wanted, desired)
         disrupted = sum(any(map(self.is_disrupted, each.pods)) for each in units.units)
-        return max(wanted, desired + min(self.desired.spec.surge_of(desired), disrupted))
+        return max(wanted, desired + min(surge, disrupted))
 
     def is_disrupted(self, pod: Pod) -> bool:
         """Return whether others take the pod away, or had announced it when its drain began."""

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from controller.apimachinery.custom_object import SpecificationMemo, status_of
+from controller.apimachinery.custom_object import SpecificationMemo
 from controller.apimachinery.ownership import is_owned_by, ownership_text
 from controller.apimachinery.problem import Problem
 from controller.kube.resources import PODS
@@ -31,6 +31,7 @@ from controller.ray.cluster.observation import (
     InvalidCluster,
     WorkerUnits,
     read_units,
+    stored_status,
 )
 from controller.ray.cluster.pods import PodsByRole, draining_since, sort_by_role, template_hash
 from controller.ray.cluster.ray_view import ASSUMED, RayView, observe_ray
@@ -209,6 +210,6 @@ def _lost_head(seen: ClusterObservation, reads: CacheReader) -> str | None:
 
 def _known_head(cluster: RayCluster) -> str:
     """Return the name of the head pod in the status, empty if there is none."""
-    head: dict[str, Any] = status_of(cluster).get("head") or {}
+    head: dict[str, Any] = stored_status(cluster).fields.get("head") or {}
     name = head.get("podName")
     return name if isinstance(name, str) else ""

@@ -89,6 +89,8 @@ def unhealthy_reason(pod: Pod) -> str | None:
     if status.phase in {"Failed", "Succeeded"}:
         detail = f" ({status.reason})" if status.reason else ""
         return f"its phase is {status.phase}{detail}"
+    if not any(each.state.terminated for each in status.container_statuses):
+        return None
     ray = ray_status(pod)
     ended = ray.state.terminated if ray is not None else None
     if ended is None or healer(pod) is not Healer.OPERATOR:
@@ -265,7 +267,7 @@ def draining_since(pods: Iterable[Pod]) -> datetime | None:
     The pod itself stores it, before Ray is told, so that a restart of the operator changes nothing.
     """
     stamps = ((pod.metadata.annotations or {}).get(labels.DRAINING_SINCE) for pod in pods)
-    return min(filter(None, map(time_of, stamps)), default=None)
+    return min(filter(None, map(time_of, filter(None, stamps))), default=None)
 
 
 def template_hash(pod: Pod) -> str | None:
@@ -273,12 +275,15 @@ def template_hash(pod: Pod) -> str | None:
     return (pod.metadata.annotations or {}).get(labels.TEMPLATE_HASH)
 
 
-def pods_and_hashes(seen: ClusterObservation) -> Iterator[tuple[Pod, str]]:
-    """Yield the pods of groups that are specified, each with the hash of the present template."""
+def pods_and_hashes(seen: ClusterObservation) -> list[tuple[Pod, str]]:
+    """Return the pods of groups that are specified, each with the hash of the present template."""
     wanted = seen.desired.builder.hashes
-    for group, pods in {"": seen.heads, **seen.workers}.items():
-        if group in wanted:
-            yield from ((pod, wanted[group]) for pod in pods)
+    return [
+        (pod, wanted[group])
+        for group, pods in {"": seen.heads, **seen.workers}.items()
+        if group in wanted
+        for pod in pods
+    ]
 
 
 # Replaces pods that are lost again and again with back-off.

@@ -117,7 +117,7 @@ def decide(seen: ClusterObservation) -> Rollout | None:
     if seen.is_ending:
         return None
     if settings is None:
-        if not any(draining_since((pod,)) for pod in seen.all_pods):
+        if draining_since(seen.all_pods) is None:
             return None
         settings = RollingUpdate(paused=True)
     elif not _is_needed(seen):

@@ -213,7 +213,7 @@ def unstamped_pods(seen: ClusterObservation) -> list[tuple[Pod, str]]:
     return [
         (pod, wanted)
         for pod, wanted in pods_and_hashes(seen)
-        if not (pod.metadata.terminating or is_comparable(template_hash(pod)))
+        if not (is_comparable(template_hash(pod)) or pod.metadata.terminating)
     ]
 
 

@@ -13,7 +13,6 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import OBSERVATION_IN_DOUBT, READY, rfc3339, tells
-from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.patches import difference
 from controller.kube.objects import Pod, Service
 from controller.kube.resources import PODS
@@ -35,7 +34,6 @@ from controller.ray.cluster.child_table import child_events
 from controller.ray.cluster.children import Note
 from controller.ray.cluster.conditions import (
     ClusterConditions,
-    desired_resources,
     provisioning_phases,
     set_upgrading,
     upgrade_events,
@@ -100,7 +98,7 @@ _OMITTED_WHEN_EMPTY: Final = _COUNTERS | {"state", "endpoints"}
 
 def cluster_status(seen: ClusterObservation, failures: tuple[Failure, ...]) -> StatusPatch:
     """Return the desired status after a reconcile in which these writes failed."""
-    present = status_of(seen.cluster)
+    present = seen.status
     notes = history_notes(failures)
     if notes:
         children = replace(seen.children, notes=(*seen.children.notes, *notes))
@@ -134,14 +132,14 @@ def cluster_status(seen: ClusterObservation, failures: tuple[Failure, ...]) -> S
 
 
 def _fields(
-    seen: ClusterObservation, present: Status, *, state: str, held: HeldDeletions | None
+    seen: ClusterObservation, present: Mapping[str, Any], *, state: str, held: HeldDeletions | None
 ) -> Status:
     """Return the fields besides the conditions and the times of states."""
     wanted: Status = {
         "state": state,
         "observedGeneration": seen.cluster.metadata.generation,
         **_counters(seen, seen.desired.spec),
-        **desired_resources(seen.desired.spec),
+        **seen.desired.resources,
         "endpoints": (present.get("endpoints") or {}) | _endpoints(seen.children.head_service),
         "head": _head(seen.heads, seen.children.head_service),
     }
@@ -161,7 +159,7 @@ def refusal_status(seen: InvalidCluster) -> StatusPatch:
     Of a cluster that had begun, what its pods say is still reported; what only a specification can
     say is unchanged.
     """
-    present = status_of(seen.cluster)
+    present = seen.status
     conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, seen.now)
     problem = seen.problem
     conditions.set(READY, "False", problem.reason, str(problem))
@@ -189,14 +187,14 @@ def waiting_status(seen: ClusterObservation, why: str, held: HeldDeletions | Non
     if held is not None:
         conditions.set(DELETION_HELD, "True", "NotExplained", held.message)
     wanted: Status = {"conditions": conditions.as_list()}
-    return _patch(status_of(seen.cluster), wanted, seen.now, _held_events(seen, held))
+    return _patch(seen.status, wanted, seen.now, _held_events(seen, held))
 
 
 def _settles(seen: ClusterObservation, cause: Cause | None, patch: StatusPatch) -> float:
     """Return the seconds for which a change is held back. Nothing is replaced in a suspension."""
     losses = seen.history.losses.values()
     if losses and not seen.desired.spec.suspend:
-        is_told = _verdicts(status_of(seen.cluster)) == _verdicts(patch.wanted)
+        is_told = _verdicts(seen.status) == _verdicts(patch.wanted)
         is_told = is_told and not patch.events and not any(child_events(seen))
         if cause is None or not (seen.is_recorded and is_told):
             return _SETTLES if seen.repeated_losses else 0.0
@@ -215,7 +213,10 @@ def _comes_up(seen: ClusterObservation, cause: Cause | None, patch: StatusPatch)
 
 
 def _state(
-    seen: ClusterObservation, spec: ClusterSpec, failures: tuple[Failure, ...], present: Status
+    seen: ClusterObservation,
+    spec: ClusterSpec,
+    failures: tuple[Failure, ...],
+    present: Mapping[str, Any],
 ) -> str:
     """Return `suspended`, or `ready` from the moment at which all pods were ready."""
     if _is_suspended(seen, spec):
@@ -366,7 +367,7 @@ def _history_events(seen: ClusterObservation, notes: tuple[Note, ...]) -> Iterat
 
 
 def _patch(
-    present: Status, wanted: Status, now: datetime, events: tuple[Event, ...] = ()
+    present: Mapping[str, Any], wanted: Status, now: datetime, events: tuple[Event, ...] = ()
 ) -> StatusPatch:
     """Return the changed fields only; empty values are left out, as in KubeRay."""
     for key in _OMITTED_WHEN_EMPTY & wanted.keys():
@@ -386,7 +387,7 @@ def _patch(
     )
 
 
-def _is_urgent(present: Status, wanted: Status, changed: set[str]) -> bool:
+def _is_urgent(present: Mapping[str, Any], wanted: Status, changed: set[str]) -> bool:
     """Return whether more than counters and messages changed."""
     if changed - _COUNTERS - {"conditions", "upgrade"}:
         return True

@@ -94,8 +94,8 @@ def is_recreation_due(seen: ClusterObservation) -> bool:
 
     Without a live head there is nothing to compare: the next head is up to date anyway.
     """
-    head = live_head(seen)
-    if head is None or seen.desired.spec.upgrade_strategy.type != _RECREATE:
+    head = live_head(seen) if seen.desired.spec.upgrade_strategy.type == _RECREATE else None
+    if head is None:
         return False
     stamped, wanted = head.metadata.annotations or {}, seen.desired.builder.head_stamps
     same_operator = stamped.get(labels.KUBERAY_VERSION) == wanted[labels.KUBERAY_VERSION]
@@ -106,10 +106,8 @@ def is_recreation_due(seen: ClusterObservation) -> bool:
 
 def stamp_head(seen: ClusterObservation) -> Iterator[Write]:
     """Replace a hash of the head that cannot be compared."""
-    head = live_head(seen)
-    if head is None or seen.desired.spec.upgrade_strategy.type != _RECREATE:
-        return
-    if is_recreation_due(seen):
+    head = live_head(seen) if seen.desired.spec.upgrade_strategy.type == _RECREATE else None
+    if head is None or is_recreation_due(seen):
         return
     present, wanted = head.metadata.annotations or {}, seen.desired.builder.head_stamps
     if any(present.get(key) != value for key, value in wanted.items()):
@@ -118,7 +116,7 @@ def stamp_head(seen: ClusterObservation) -> Iterator[Write]:
 
 def delete_everything(seen: ClusterObservation) -> tuple[list[Write], list[Write]]:
     """Return deletes of all workers, then of the heads once no lost create can add a worker."""
-    pods = [pod for pod in seen.all_pods if not pod.metadata.terminating]
+    pods = seen.live_pods
     workers: list[Write] = [
         delete_pod(seen, pod, what="WorkerPod", reason=_REASON) for pod in pods if not is_head(pod)
     ]

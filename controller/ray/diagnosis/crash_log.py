@@ -27,8 +27,9 @@ def log_to_read(pods: Iterable[Pod], *, of_ready: bool = False) -> LogTail | Non
         pods: of which one is chosen.
         of_ready: whether the end before a pod became ready again counts, too.
     """
-    for pod in sorted(pods, key=_order):
-        if pod.metadata.terminating or is_on_lost_node(pod) or (is_ready(pod) and not of_ready):
+    candidates = (pod for pod in pods if (of_ready or not is_ready(pod)))
+    for pod in sorted(candidates, key=_order):
+        if pod.metadata.terminating or is_on_lost_node(pod):
             continue
         status = pod.status
         for container in (*status.init_container_statuses, *status.container_statuses):

@@ -6,7 +6,7 @@ Each check recognises one cause; the first that applies is the diagnosis.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -80,12 +80,13 @@ class PodDiagnosis(Struct, frozen=True):
         return f"the template of group {group_of(self.pod)}"
 
     @property
-    def containers(self) -> Iterator[tuple[str, ContainerStatus]]:
+    def containers(self) -> list[tuple[str, ContainerStatus]]:
         """All containers with a status, in the order in which they start."""
-        for container in self.pod.status.init_container_statuses:
-            yield f"init container {container.name}", container
-        for container in self.pod.status.container_statuses:
-            yield f"container {container.name}", container
+        status = self.pod.status
+        return [
+            *((f"init container {each.name}", each) for each in status.init_container_statuses),
+            *((f"container {each.name}", each) for each in status.container_statuses),
+        ]
 
     def since(self, kind: str) -> datetime | None:
         """Return the time when that condition of the pod last changed; None if unknown."""

@@ -87,8 +87,9 @@ def _is_amount(around: str, name: str) -> bool:
 
 
 def _drop_meaningless(fields: dict[str, Any], around: str) -> None:
+    holds_amounts = around in _AMOUNTS
     for name, item in tuple(fields.items()):
-        if _is_amount(around, name):
+        if holds_amounts or name in _AMOUNT:
             fields[name] = _amount(item)
         elif not isinstance(item, dict | list):
             fields[name] = _in_plain_notation(around, name, item)
@@ -166,7 +167,7 @@ def is_comparable(stamped: str | None) -> bool:
 
 def is_outdated(stamped: str | None, wanted: str) -> bool:
     """Return whether a pod's hash proves that it was created from another template."""
-    return is_comparable(stamped) and stamped != wanted
+    return stamped != wanted and is_comparable(stamped)
 
 
 def template_digest(group: Mapping[str, Any]) -> str:

@@ -296,7 +296,7 @@ def test_nothing_is_drained_that_no_edit_explains():
     raw = rolling(1, maxUnavailable=1)
     counted = {"type": "HeadPodReady", "status": "True", "observedGeneration": 1}
     obj = observed(raw, conditions=(counted,)).cluster
-    obj.status["observedGeneration"] = 1
+    obj = replace(obj, status={**obj.status, "observedGeneration": 1})
     rollout = decided(observed_object(obj, the_head(raw), old("a")))
     assert (rollout.verdict, moves(rollout)) == (Verdict.NOT_EXPLAINED, Moves())
     seen = replace(observed_object(obj, the_head(raw), old("a")), rollout=rollout)
@@ -319,7 +319,7 @@ def test_a_doubtful_update_without_outdated_pods_holds_the_pods_that_the_doubt_i
     raw = rolling(1, maxUnavailable=1)
     counted = {"type": "HeadPodReady", "status": "True", "observedGeneration": 1}
     obj = observed(raw, conditions=(counted,)).cluster
-    obj.status.update(observedGeneration=1, desiredWorkerReplicas=3)
+    obj = replace(obj, status={**obj.status, "observedGeneration": 1, "desiredWorkerReplicas": 3})
     pods = [the_head(raw), new(raw, "a", annotations=draining()), *map(partial(new, raw), others)]
     rollout = decided(observed_object(obj, *pods))
     assert rollout.verdict is Verdict.NOT_EXPLAINED
@@ -334,7 +334,7 @@ def test_an_update_that_waited_for_the_head_explains_only_the_replacement_of_the
     counted = {"type": "HeadPodReady", "status": "True", "observedGeneration": 1}
     waited = upgrading("HeadNeedsFaultTolerance")
     obj = observed(raw, conditions=(counted, waited)).cluster
-    obj.status["observedGeneration"] = 1
+    obj = replace(obj, status={**obj.status, "observedGeneration": 1})
     workers = observed_object(obj, the_head(raw, outdated=True), old("a"))
     assert decided(workers).verdict is Verdict.NOT_EXPLAINED
     head = observed_object(obj, the_head(raw, outdated=True), new(raw, "a"))
