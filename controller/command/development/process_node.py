@@ -9,7 +9,6 @@ from pathlib import Path
 
 from controller.command.development.rayenv import (
     VARIABLES,
-    Progress,
     create_ray_environment,
     ray_environment,
 )
@@ -81,7 +80,7 @@ async def images_for(options: Sequence[str], *, ray: bool) -> Images:
     images = parse_images(options)
     if ray and RAY_IMAGE not in images:
         environment = ray_environment()
-        await create_ray_environment(environment, Progress())
+        await create_ray_environment(environment)
         images[RAY_IMAGE] = Image(environment.folder, env=VARIABLES)
     return Images(images)
 
