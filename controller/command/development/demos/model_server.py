@@ -10,117 +10,42 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import count
 from typing import Any, NoReturn
 
 SERVER = "/workspace/vllm/inference_api.py"
 NOTICE = "This is a stand-in, not a language model."
-_PORT = 5000
-_LONGEST_REQUEST = 1 << 20  # bytes
-
-Json = dict[str, Any]
 
 
-class RefusedRequest(Exception):  # noqa: N818  named for what happens to it
-    """The client's request cannot be answered; the message says why."""
-
-
-def flags_of(arguments: Sequence[str]) -> dict[str, str]:
-    """Return the values of `--name=value`."""
-    pairs = (word.removeprefix("--").partition("=") for word in arguments if word.startswith("--"))
-    return {name: value for name, _, value in pairs}
-
-
-class StandIn:
-    """The answers of a server that serves the name of a model, and no model."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._numbers = count(1)
-
-    def models(self) -> Json:
-        """Return the answer to `/v1/models`."""
-        entry = {"id": self.name, "object": "model", "owned_by": NOTICE}
-        return {"object": "list", "data": [entry]}
-
-    def completion(self, body: bytes, now: int) -> Json:
-        """Return the answer to `/v1/chat/completions`; it repeats the question.
-
-        Raises:
-            RefusedRequest: it asks for another model, or holds no question.
-        """
-        question = self._question(body)
-        text = f"{NOTICE} It stands where {self.name} would be. You asked: {question}"
-        asked, told = len(question.split()), len(text.split())
-        message = {"role": "assistant", "content": text}
-        return {
-            "id": f"chatcmpl-stand-in-{next(self._numbers)}",
-            "object": "chat.completion",
-            "created": now,
-            "model": self.name,
-            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-            "usage": {
-                "prompt_tokens": asked,
-                "completion_tokens": told,
-                "total_tokens": asked + told,
-            },
-        }
-
-    def _question(self, body: bytes) -> str:
-        try:
-            request = json.loads(body)
-        except ValueError as error:
-            raise RefusedRequest(f"the request is no JSON: {error}") from error
-        match request:
-            case {"stream": True}:
-                raise RefusedRequest("the stand-in does not stream its answers")
-            case {"model": model} if model != self.name:
-                raise RefusedRequest(f"the model {model!r} is not served, but {self.name!r}")
-            case {"messages": [*_, {"role": "user", "content": str(question)}]}:
-                return question
-            case _:
-                raise RefusedRequest("the last of the messages must be a text of the role user")
-
-
-class StandInHandler(BaseHTTPRequestHandler):
-    """One connection to a stand-in."""
+class StandIn(BaseHTTPRequestHandler):
+    """One connection to a server of the name of a model, and of no model."""
 
     protocol_version = "HTTP/1.1"
     server_version = "manta-stand-in"
-
-    def __init__(self, stand_in: StandIn, *connection: Any) -> None:
-        self._stand_in = stand_in
-        super().__init__(*connection)
+    model = "model"
 
     def do_GET(self) -> None:
         """Answer `/health` and `/v1/models`."""
-        if self.path == "/health":
-            self._answer(200, {})
-        elif self.path == "/v1/models":
-            self._answer(200, self._stand_in.models())
+        entry = {"id": self.model, "object": "model", "owned_by": NOTICE}
+        pages = {"/health": {}, "/v1/models": {"object": "list", "data": [entry]}}
+        if self.path in pages:
+            self._answer(200, pages[self.path])
         else:
             self._refuse(404, f"there is no {self.path}")
 
     def do_POST(self) -> None:
-        """Answer `/v1/chat/completions`."""
-        size = int(self.headers.get("Content-Length") or 0)
-        if size > _LONGEST_REQUEST:
-            self.close_connection = True
-            self._refuse(413, f"a request may have {_LONGEST_REQUEST} bytes")
-            return
-        body = self.rfile.read(size)
+        """Answer `/v1/chat/completions`: repeat the question."""
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self.path != "/v1/chat/completions":
             self._refuse(404, f"there is no {self.path}")
             return
-        try:
-            answer = self._stand_in.completion(body, int(time.time()))
-        except RefusedRequest as error:
-            self._refuse(400, str(error))
-        else:
-            say(f"answered: {answer['choices'][0]['message']['content']}")
-            self._answer(200, answer)
+        match _decoded(body):
+            case {"model": self.model, "messages": [*_, {"role": "user", "content": str(asked)}]}:
+                text = f"{NOTICE} It stands where {self.model} would be. You asked: {asked}"
+                _print(f"answered: {text}")
+                self._answer(200, _completion(self.model, text))
+            case _:
+                self._refuse(400, f"this is no question to {self.model}, a text of the role user")
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         """Log nothing: most requests are probes."""
@@ -128,7 +53,7 @@ class StandInHandler(BaseHTTPRequestHandler):
     def _refuse(self, status: int, why: str) -> None:
         self._answer(status, {"error": {"message": why, "type": "invalid_request_error"}})
 
-    def _answer(self, status: int, body: Json) -> None:
+    def _answer(self, status: int, body: dict[str, Any]) -> None:
         content = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -137,8 +62,25 @@ class StandInHandler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
 
-def say(text: str) -> None:
-    """Write a line to the log of the container."""
+def _decoded(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None
+
+
+def _completion(model: str, text: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text}
+    return {
+        "id": "chatcmpl-stand-in",
+        "object": "chat.completion",
+        "created": int(time.time()),
+        "model": model,
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+    }
+
+
+def _print(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -153,11 +95,11 @@ def main(words: Sequence[str]) -> int:
     if not words or words[0] != SERVER:
         sys.stderr.write(f"the stand-in only runs {SERVER}, not: {' '.join(words)}\n")
         return 2
-    flags = flags_of(words[1:])
-    name, port = flags.get("served-model-name", "model"), int(flags.get("port", _PORT))
+    flags = dict(word.removeprefix("--").split("=", 1) for word in words[1:] if "=" in word)
+    StandIn.model, port = flags.get("served-model-name", "model"), int(flags.get("port", "5000"))
     signal.signal(signal.SIGTERM, _end)
-    with ThreadingHTTPServer(("", port), partial(StandInHandler, StandIn(name))) as server:
-        say(f"{NOTICE} It serves the name {name} at port {port}, without weights or GPUs.")
+    with ThreadingHTTPServer(("", port), StandIn) as server:
+        _print(f"{NOTICE} It serves the name {StandIn.model} at port {port}, without weights.")
         server.serve_forever()
     return 0
 

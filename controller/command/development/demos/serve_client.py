@@ -11,17 +11,20 @@ why requests failed. A request has failed if it had no answer with status 200 in
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
+import select
 import sys
+import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection, HTTPException
 
 RATE = 20  # requests a second
 OPEN = 20  # requests at a time
 TIMEOUT = 30.0  # seconds for one request
-WORDS = 200  # bytes of an answer that are told when it is a refusal
+LONGEST = 200  # bytes that are quoted of a refusal
 
 
 class Second:
@@ -39,127 +42,81 @@ class Second:
         return json.dumps({"at": time.time(), **counts})
 
 
-class Connections:
-    """The connections to one service; those that wait for a request are used again."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._target = (host, port)
-        self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
-
-    async def ask(self, path: str) -> tuple[str, str, str, str]:
-        """Send one request; returns path, version, cluster and process of the answer.
-
-        Raises:
-            OSError: there was no connection, or it ended early.
-            TimeoutError: there was no answer in time.
-            ValueError: the answer has another status, or is not that of such an application.
-        """
-        async with asyncio.timeout(TIMEOUT):
-            reader, writer = await self._connection()
-            kept = False
-            try:
-                writer.write(f"GET {path} HTTP/1.1\r\nHost: {self._target[0]}\r\n\r\n".encode())
-                body, kept = await read_answer(reader)
-            finally:
-                if not kept:
-                    writer.close()
-        if kept:
-            self._idle.append((reader, writer))
-        told = json.loads(body)
-        return path, str(told["version"]), str(told["cluster"]), str(told["pid"])
-
-    def close(self) -> None:
-        """Close the connections that wait for a request."""
-        while self._idle:
-            self._idle.pop()[1].close()
-
-    async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        while self._idle:
-            reader, writer = self._idle.pop()
-            if not reader.at_eof() and not writer.is_closing():
-                return reader, writer
-            writer.close()
-        return await asyncio.open_connection(*self._target)
-
-
-async def read_answer(reader: asyncio.StreamReader) -> tuple[bytes, bool]:
-    """Return the body of an answer with status 200, and whether the connection stays.
+def ask(connection: HTTPConnection, path: str) -> tuple[str, str, str, str]:
+    """Send one request; returns path, version, cluster and process of the answer.
 
     Raises:
-        ValueError: it has another status, or is not complete.
+        OSError: there was no connection, or it ended early.
+        HTTPException: the answer is not complete.
+        ValueError: the answer has another status, or is not that of such an application.
     """
+    if connection.sock and select.select([connection.sock], [], [], 0)[0]:
+        connection.close()  # as the server has
     try:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
-    except asyncio.IncompleteReadError:
-        raise ValueError("the connection was closed without an answer") from None
-    first, *lines = head.strip().split("\r\n")
-    headers = dict(line.lower().split(": ", 1) for line in lines)
-    try:
-        body, kept = await _body(reader, headers)
-    except asyncio.IncompleteReadError:
-        raise ValueError("the connection was closed within the answer") from None
-    status = first.partition(" ")[2]
-    if not status.startswith("200"):
-        raise ValueError(f"{status}: {body[:WORDS].decode(errors='replace').strip()}")
-    return body, kept and headers.get("connection") != "close"
-
-
-async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> tuple[bytes, bool]:
-    """Return the body, and whether something can come after it."""
-    if headers.get("transfer-encoding") == "chunked":
-        found = b""
-        while length := int(await reader.readuntil(b"\r\n"), 16):
-            found += (await reader.readexactly(length + 2))[:length]
-        await reader.readexactly(2)
-        return found, True
-    if "content-length" in headers:
-        return await reader.readexactly(int(headers["content-length"])), True
-    return await reader.read(), False
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        body = answer.read()
+    except BaseException:
+        connection.close()
+        raise
+    if answer.status != 200:
+        said = body[:LONGEST].decode(errors="replace").strip()
+        raise ValueError(f"{answer.status} {answer.reason}: {said}")
+    found = json.loads(body)
+    return path, str(found["version"]), str(found["cluster"]), str(found["pid"])
 
 
 class ServeClient:
     """Asks the applications in turn."""
 
     def __init__(self, host: str, port: int, paths: list[str]) -> None:
-        self._connections = Connections(host, port)
+        self._target = (host, port)
         self._paths = itertools.cycle(paths)
+        self._threads = threading.local()
         self._second = Second()
-        self._free = asyncio.Semaphore(OPEN)
+        self._free = threading.Semaphore(OPEN)
+        self._lock = threading.Lock()
 
-    async def run(self) -> None:
-        """Ask until the process ends."""
-        loop = asyncio.get_running_loop()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._report())
-            while True:
-                began = loop.time()
-                await self._free.acquire()
-                tasks.create_task(self._ask(next(self._paths)))
-                await asyncio.sleep(began + 1 / RATE - loop.time())
+    def run(self, seconds: float = float("inf")) -> None:
+        """Ask until the process ends, or so many seconds."""
+        end = time.monotonic() + seconds
+        threading.Thread(target=self._report, daemon=True).start()
+        with ThreadPoolExecutor(OPEN) as pool:
+            while (began := time.monotonic()) < end:
+                self._free.acquire()
+                pool.submit(self._count, next(self._paths))
+                time.sleep(max(0.0, began + 1 / RATE - time.monotonic()))
 
-    async def _report(self) -> None:
+    def _connection(self) -> HTTPConnection:
+        """Return the connection of this thread."""
+        host, port = self._target
+        kept = self._threads.__dict__
+        return kept.setdefault("connection", HTTPConnection(host, port, timeout=TIMEOUT))
+
+    def _report(self) -> None:
         """Print a line each second."""
         while True:
-            await asyncio.sleep(1.0)
-            sys.stdout.write(f"{self._second.line()}\n")
+            time.sleep(1.0)
+            with self._lock:
+                second, self._second = self._second, Second()
+            sys.stdout.write(f"{second.line()}\n")
             sys.stdout.flush()
-            self._second = Second()
 
-    async def _ask(self, path: str) -> None:
-        began, failure = asyncio.get_running_loop().time(), ""
+    def _count(self, path: str) -> None:
+        began, answer, failure = time.monotonic(), None, ""
         try:
-            answer = await self._connections.ask(path)
-        except (OSError, ValueError, KeyError) as error:
+            answer = ask(self._connection(), path)
+        except (OSError, HTTPException, ValueError, KeyError) as error:
             failure = str(error) or type(error).__name__
-        else:
-            self._second.answers[answer] += 1
-        finally:
-            self._free.release()
-        took = asyncio.get_running_loop().time() - began
-        self._second.slowest = max(self._second.slowest, round(took, 3))
-        if failure:
-            self._second.failures.append(f"{path}: {failure} (after {took:.1f} s)")
+        took = time.monotonic() - began
+        with self._lock:
+            self._second.slowest = max(self._second.slowest, round(took, 3))
+            if answer is not None:
+                self._second.answers[answer] += 1
+            else:
+                self._second.failures.append(f"{path}: {failure} (after {took:.1f} s)")
+        self._free.release()
 
 
 if __name__ == "__main__":
-    asyncio.run(ServeClient(sys.argv[1], int(sys.argv[2]), sys.argv[3:]).run())
+    ServeClient(sys.argv[1], int(sys.argv[2]), sys.argv[3:]).run()

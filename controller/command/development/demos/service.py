@@ -7,6 +7,7 @@ import copy
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -15,7 +16,7 @@ import yaml
 from controller.apimachinery.custom_object import conditions_of, mapping, status_of
 from controller.command.development.demos import serve_client
 from controller.command.development.demos.chart import MeasuredShares, chart_of
-from controller.command.development.demos.serve_client import Connections
+from controller.command.development.demos.serve_client import TIMEOUT, ask
 from controller.command.development.demos.stage import NAMESPACE, Demo, start_process
 from controller.command.development.demos.traffic import (
     CLIENT,
@@ -228,8 +229,8 @@ class ServiceDemo(Demo):
         path = next(iter(self.routes.values()))
         pods, here = f"http://{self._host}:{_PORT}", f"http://{address}:{_PORT}{path}"
         self.screen.change(f"pods ask {pods}; from this machine: curl {here}")
-        with closing(Connections(address, _PORT)) as connections:
-            _, version, cluster, _ = await connections.ask(path)
+        with closing(HTTPConnection(address, _PORT, timeout=TIMEOUT)) as connection:
+            _, version, cluster, _ = await asyncio.to_thread(ask, connection, path)
         self.screen.change(f"this machine asked {here}: {version} of {cluster}")
 
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,58 +17,13 @@ from typing import Any
 import pytest
 
 from controller.command.development.demos import stage
-from controller.command.development.demos.model_server import (
-    NOTICE,
-    SERVER,
-    RefusedRequest,
-    StandIn,
-    StandInHandler,
-    main,
-)
+from controller.command.development.demos.model_server import NOTICE, SERVER, StandIn, main
 from controller.command.development.demos.stage import OperatorProcess
 from controller.command.development.demos.workspace import model_server_image
 from tests.fakes.clean_up import ends_in_a_cancelled_task
 
 USER = {"role": "user", "content": "Why is the sky blue?"}
-
-
-def asked(**request: Any) -> dict[str, Any]:
-    body = json.dumps({"model": "phi", "messages": [USER], **request}).encode()
-    return StandIn("phi").completion(body, 1_700_000_000)
-
-
-def test_an_answer_has_openais_form_says_that_it_is_no_models_and_repeats_the_question():
-    answer = asked()
-    (choice,) = answer["choices"]
-    assert choice["message"]["role"] == "assistant"
-    assert choice["message"]["content"].startswith(NOTICE)
-    assert choice["message"]["content"].endswith("Why is the sky blue?")
-    assert choice["finish_reason"] == "stop"
-    assert (answer["object"], answer["model"]) == ("chat.completion", "phi")
-    usage = answer["usage"]
-    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
-
-
-@pytest.mark.parametrize(
-    ("request_body", "words"),
-    [
-        ({"model": "falcon"}, "'falcon' is not served, but 'phi'"),
-        ({"stream": True}, "does not stream"),
-        ({"messages": []}, "the last of the messages"),
-        ({"messages": None}, "the last of the messages"),
-        ({"messages": [USER, {"role": "assistant", "content": "a"}]}, "the last of the messages"),
-        ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "the last of the"),
-    ],
-)
-def test_a_request_that_cannot_be_answered_is_refused(request_body: dict[str, Any], words: str):
-    with pytest.raises(RefusedRequest, match=words):
-        asked(**request_body)
-
-
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[]", b"7"])
-def test_a_body_that_is_no_request_is_refused(body: bytes):
-    with pytest.raises(RefusedRequest):
-        StandIn("phi").completion(body, 1)
+ASKED = {"model": "phi", "messages": [USER]}
 
 
 def test_only_the_model_server_is_stood_in_for(capsys: pytest.CaptureFixture[str]):
@@ -79,8 +33,9 @@ def test_only_the_model_server_is_stood_in_for(capsys: pytest.CaptureFixture[str
 
 
 @pytest.fixture
-def connection() -> Iterator[http.client.HTTPConnection]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(StandInHandler, StandIn("phi"))) as server:
+def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[http.client.HTTPConnection]:
+    monkeypatch.setattr(StandIn, "model", "phi")
+    with ThreadingHTTPServer(("127.0.0.1", 0), StandIn) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         client = http.client.HTTPConnection("127.0.0.1", server.server_address[1], timeout=20)
@@ -91,32 +46,46 @@ def connection() -> Iterator[http.client.HTTPConnection]:
 
 
 def talk(
-    connection: http.client.HTTPConnection,
-    method: str,
-    path: str,
-    body: str | None = None,
-    headers: dict[str, str] | None = None,
+    connection: http.client.HTTPConnection, method: str, path: str, body: str | None = None
 ) -> tuple[int, Any]:
-    connection.request(method, path, body, headers or {})
+    connection.request(method, path, body)
     answer = connection.getresponse()
     return answer.status, json.loads(answer.read())
 
 
-def test_it_speaks_http(connection: http.client.HTTPConnection, capsys: Any):
+def test_it_answers_as_openai_does_and_says_that_it_is_no_model(
+    connection: http.client.HTTPConnection, capsys: Any
+):
     assert talk(connection, "GET", "/health") == (200, {})
     status, listed = talk(connection, "GET", "/v1/models")
     assert (status, [each["id"] for each in listed["data"]]) == (200, ["phi"])
     assert listed["data"][0]["owned_by"] == NOTICE
-    question = json.dumps({"messages": [USER]})
-    status, answer = talk(connection, "POST", "/v1/chat/completions", question)
-    assert status == 200
-    assert NOTICE in answer["choices"][0]["message"]["content"]
-    assert talk(connection, "POST", "/v1/chat/completions", "{")[0] == 400
+    status, answer = talk(connection, "POST", "/v1/chat/completions", json.dumps(ASKED))
+    assert (status, answer["object"], answer["model"]) == (200, "chat.completion", "phi")
+    (choice,) = answer["choices"]
+    assert choice["message"]["role"] == "assistant"
+    assert choice["message"]["content"].startswith(NOTICE)
+    assert choice["message"]["content"].endswith("Why is the sky blue?")
+    assert choice["finish_reason"] == "stop"
+    assert f"answered: {NOTICE}" in capsys.readouterr().out
     assert talk(connection, "GET", "/metrics")[0] == 404
     assert talk(connection, "POST", "/v1/embeddings", "{}")[0] == 404
-    too_long = {"Content-Length": "2000000"}
-    assert talk(connection, "POST", "/v1/chat/completions", headers=too_long)[0] == 413
-    assert f"answered: {NOTICE}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *("", "{", "\xff", "[]", "7"),
+        json.dumps(ASKED | {"model": "falcon"}),
+        json.dumps(ASKED | {"messages": []}),
+        json.dumps(ASKED | {"messages": None}),
+        json.dumps(ASKED | {"messages": [USER, {"role": "assistant", "content": "a"}]}),
+        json.dumps(ASKED | {"messages": [{"role": "user", "content": [{"type": "text"}]}]}),
+    ],
+)
+def test_what_is_no_question_to_it_is_refused(connection: http.client.HTTPConnection, body: str):
+    status, answer = talk(connection, "POST", "/v1/chat/completions", body)
+    assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
 
 
 def test_its_environment_needs_nothing_but_an_interpreter(tmp_path: Path):
