@@ -5,9 +5,8 @@ One demo for each kind; the exit status is 0 only if everything worked and nothi
 
 from typing import Final
 
-from controller.command.development.demos.cluster import AutoscalingDemo, ClusterDemo
+from controller.command.development.demos.cluster import AutoscalingDemo, ClusterDemo, MtlsDemo
 from controller.command.development.demos.job import JobDemo
-from controller.command.development.demos.mtls import MtlsDemo
 from controller.command.development.demos.rolling import DrainDemo, RollingDemo
 from controller.command.development.demos.service import IncrementalDemo, ServiceDemo
 from controller.command.development.demos.stage import Demo, run

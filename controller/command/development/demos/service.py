@@ -15,14 +15,15 @@ import yaml
 
 from controller.apimachinery.custom_object import conditions_of, mapping, status_of
 from controller.command.development.demos import serve_client
-from controller.command.development.demos.chart import MeasuredShares, chart_of
 from controller.command.development.demos.serve_client import TIMEOUT, ask
 from controller.command.development.demos.stage import NAMESPACE, Demo, start_process
 from controller.command.development.demos.traffic import (
     CLIENT,
+    MeasuredShares,
     Put,
     PutRecorder,
     Traffic,
+    chart_of,
     client_pod,
     versions_of,
 )

@@ -12,8 +12,14 @@ import pytest
 import yaml
 
 from controller.command.cli.printed import example_files
-from controller.command.development.demos.rolling import VERSION, RollingDemo
-from controller.command.development.demos.rolling_work import Drain, Work, last_task, late_work
+from controller.command.development.demos.rolling import (
+    VERSION,
+    Drain,
+    RollingDemo,
+    Work,
+    last_task,
+    late_work,
+)
 from controller.command.development.demos.stage import summary
 from controller.kube.errors import ConfigurationError
 from controller.kube.objects import Pod

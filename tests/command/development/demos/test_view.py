@@ -12,15 +12,15 @@ from rich.console import Console
 
 from controller.command.cli.printed import example_files
 from controller.command.development.demos import DEMOS
-from controller.command.development.demos.chart import (
+from controller.command.development.demos.stage import Demo
+from controller.command.development.demos.traffic import (
     Chart,
     MeasuredShares,
     Panel,
     Series,
+    Traffic,
     chart_of,
 )
-from controller.command.development.demos.stage import Demo
-from controller.command.development.demos.traffic import Traffic
 from controller.command.development.demos.view import LiveScreen, Screen, View
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
