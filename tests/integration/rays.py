@@ -71,8 +71,6 @@ class Rays:
     Attributes:
         ray: the simulated dashboards; a head service leads to the ready head of its cluster.
         submitters_fail: whether the submitter of a job ends with an error as soon as it runs.
-        submitters_follow: whether submitters end with their jobs, with exit code 0.
-        submitters_resubmit: whether they submit once more to a head that does not know the job.
     """
 
     def __init__(self, world: World, settings: RaySettings | None = None) -> None:
@@ -81,8 +79,6 @@ class Rays:
         epoch = world.wall() - timedelta(seconds=world.loop.time())
         self.ray = SimulatedRay(live=self._live, epoch=epoch)
         self.submitters_fail: Callable[[str], bool] = lambda _job_id: False
-        self.submitters_follow = True
-        self.submitters_resubmit = False
         self._submitted: set[str] = set()
         self._environments: dict[str, dict[str, str]] = {}  # by uid of the pod
 
@@ -210,7 +206,7 @@ class Rays:
         if not env:
             return
         head, job_id = self.head_of(pod), env["RAY_JOB_SUBMISSION_ID"]
-        if self._submit(head, job_id) or not self.submitters_follow:
+        if self._submit(head, job_id):
             return
         job = self.ray.job(head, job_id)
         if job is None or job.status(self.ray.now()).terminal:
@@ -238,8 +234,7 @@ class Rays:
 
     def _submit(self, head: Head, job_id: str) -> bool:
         """Submit what was not submitted before."""
-        again = self.submitters_resubmit
-        if self.ray.job(head, job_id) is not None or (job_id in self._submitted and not again):
+        if self.ray.job(head, job_id) is not None or job_id in self._submitted:
             return False
         self._submitted.add(job_id)
         self.ray.add(head, job_id)
@@ -259,7 +254,7 @@ class Rays:
         if place is None:
             return
         head = self.head_of(place)
-        if self._submit(head, job_id) or not self.submitters_follow:
+        if self._submit(head, job_id):
             return
         job = self.ray.job(head, job_id)
         if job is None or job.status(self.ray.now()).terminal:

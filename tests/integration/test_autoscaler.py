@@ -135,35 +135,6 @@ async def test_an_operator_killed_at_each_of_its_writes_deletes_only_named_pods(
     assert scaled.autoscaler.returned == []
 
 
-@both
-@pytest.mark.embedded_only
-async def test_a_replica_of_several_hosts_goes_and_comes_as_one(world: World, version: str):
-    world.start_operator(rules=[Rule(Lag(LAG), "pods")])
-    scaled = Scaled(world, version)
-    await scaled.create(hosts=2)
-
-    await scaled.needs(3, hosts=2)
-    await scaled.needs(1, hosts=2)
-
-    assert scaled.dead == sorted(scaled.named)
-    assert (len(scaled.named), world.journal.workers_created()) == (4, 6)
-
-
-@pytest.mark.embedded_only
-async def test_fewer_replicas_without_names_kill_nobody_and_v2_puts_the_number_back(world: World):
-    world.start_operator()
-    scaled = Scaled(world, "v2")
-    await scaled.create()
-    await scaled.needs(4)
-
-    await world.scale(1)
-    await world.settle(30)
-    assert scaled.dead == []
-
-    await scaled.needs(5)
-    assert (scaled.dead, world.journal.workers_created()) == ([], 5)
-
-
 def restart_at_every_write(world: World) -> Callable[[], int]:
     """Operators that live until their first write is answered, but the answer is lost to them."""
     count = 0

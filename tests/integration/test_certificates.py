@@ -12,7 +12,6 @@ import pytest
 import yaml
 from cryptography import x509
 
-from controller.command.planning.offline import open_definitions
 from controller.kube.resources import CERTIFICATES, ISSUERS, PODS, SECRETS
 from controller.ray.api import RAYCLUSTERS, FeatureGates
 from controller.ray.cluster import RayClusterKind
@@ -129,23 +128,6 @@ async def test_an_edit_under_recreate_restarts_all_pods_with_certificates(world:
     await world.eventually(are_new, seconds=180)
     for pod in world.journal.present.values():
         assert pod.spec.init_containers[0].name == "wait-for-tls-ip-san"
-
-
-@pytest.mark.embedded_only
-async def test_no_pod_starts_before_cert_manager_is_installed_and_has_issued(world: World):
-    world.start_operator(kind=KIND)
-    await world.user.create(RAYCLUSTERS, world.namespace, manifest())
-
-    async def says(reason: str) -> None:
-        await world.becomes(world.condition, lambda found: found["reason"] == reason, seconds=600)
-
-    await says("CertManagerMissing")
-    await install_crds(world, *open_definitions(ISSUERS, CERTIFICATES))
-    await says("CertificatePending")
-    await says("CertificateNotIssued")
-    assert not world.journal.created
-    await install_cert_manager(world)
-    await world.eventually(world.is_ready, seconds=180)
 
 
 @asynccontextmanager

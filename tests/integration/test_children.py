@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -26,9 +25,8 @@ from controller.kube.resources import (
 )
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.names import COLLECTOR
-from controller.ray.permissions import ADDITIONS, PERMISSIONS
 from controller.testing.faults import LostRequest, LostResponse, on_write
-from tests.integration.harness import OPERATOR, World, example_cluster, role
+from tests.integration.harness import OPERATOR, World, example_cluster
 
 Json = dict[str, Any]
 
@@ -160,28 +158,6 @@ def requests(world: World) -> dict[tuple[str, str], int]:
     }
 
 
-@pytest.mark.embedded_only
-async def test_nothing_is_done_that_the_charts_role_does_not_allow(world: World):
-    await everything(world)
-    await edit_everything(world)
-    await patch_cluster(world, {"spec": {"headGroupSpec": {"enableIngress": False}}})
-    await world.eventually(lambda: is_gone(world, INGRESSES, "example-head-ingress"))
-    for verb, resource in requests(world):
-        name, _, subresource = resource.partition("/")
-        plural, _, group = name.partition(".")
-        if plural:  # discovery has none
-            known = ".".join(filter(None, ("/".join(filter(None, (plural, subresource))), group)))
-            allowed = PERMISSIONS.get(known, frozenset()) | ADDITIONS.get(known, frozenset())
-            assert verb in allowed, f"{verb} {resource}"
-
-
-async def edit_everything(world: World) -> None:
-    for resource, name in CHILDREN:
-        patch = {"metadata": {"labels": {"ray.io/cluster": None}}}
-        await world.user.merge_patch(resource, world.namespace, name, patch)
-    await world.settle(5)
-
-
 async def uid(world: World, resource: Resource[Any], name: str) -> str:
     try:
         return (await raw(world, resource, name))["metadata"]["uid"]
@@ -279,81 +255,6 @@ async def is_as(world: World, resource: Resource[Any], name: str, wanted: Json) 
     return now == wanted
 
 
-async def test_a_role_binding_that_was_changed_is_made_anew(world: World):
-    await everything(world)
-    before = await raw(world, ROLE_BINDINGS, "example")
-    await world.user.merge_patch(ROLE_BINDINGS, world.namespace, "example", {"subjects": []})
-
-    async def is_new() -> bool:
-        return await uid(world, ROLE_BINDINGS, "example") not in {"", before["metadata"]["uid"]}
-
-    await world.eventually(is_new)
-    assert (await raw(world, ROLE_BINDINGS, "example"))["subjects"] == before["subjects"]
-
-
-async def test_node_ports_and_the_ports_of_others_stay(world: World):
-    await everything(world)
-    before = await raw(world, SERVICES, "example-head-svc")
-    ports: list[Json] = copy.deepcopy(before["spec"]["ports"])
-    dashboard = next(port for port in ports if port["name"] == "dashboard")
-    dashboard["targetPort"] = 1234
-    extra = {"name": "mine", "port": 4711, "protocol": "TCP", "targetPort": 4711}
-    await world.user.merge_patch(
-        SERVICES, world.namespace, "example-head-svc", on("spec/ports", [*ports, extra])
-    )
-    added = (await raw(world, SERVICES, "example-head-svc"))["spec"]["ports"][-1]
-    wanted = [*before["spec"]["ports"], added]
-
-    async def is_right() -> bool:
-        return (await raw(world, SERVICES, "example-head-svc"))["spec"]["ports"] == wanted
-
-    await world.eventually(is_right)
-    assert all(port["nodePort"] for port in wanted)
-
-
-async def test_a_port_that_the_head_no_longer_has_goes_and_others_keep_their_numbers(world: World):
-    await everything(world)
-    before = await raw(world, SERVICES, "example-head-svc")
-    cluster = await raw(world, RAYCLUSTERS, "example")
-    head = cluster["spec"]["headGroupSpec"]
-    ports: list[Json] = head["template"]["spec"]["containers"][0]["ports"]
-    ports[:] = [port for port in ports if port["name"] != "client"]
-    await patch_cluster(world, {"spec": {"headGroupSpec": head}})
-    wanted = [port for port in before["spec"]["ports"] if port["name"] != "client"]
-    await world.settle(30)
-    assert (await raw(world, SERVICES, "example-head-svc"))["spec"] == before["spec"]
-    (head_pod,) = (pod for pod in world.journal.created.values() if role(pod) == "head")
-    await world.user.delete(PODS, world.namespace, head_pod.metadata.name)
-
-    async def is_right() -> bool:
-        return (await raw(world, SERVICES, "example-head-svc"))["spec"]["ports"] == wanted
-
-    await world.eventually(is_right)
-
-
-async def test_annotations_that_are_no_longer_wanted_go(world: World):
-    await everything(world)
-    await world.user.merge_patch(SERVICES, world.namespace, "example-head-svc", FOREIGN)
-    await patch_cluster(
-        world,
-        {
-            "metadata": {"annotations": {"example.com/for": None}},
-            "spec": {"headServiceAnnotations": None},
-        },
-    )
-
-    async def annotations(resource: Resource[Any], name: str) -> set[str]:
-        found = (await raw(world, resource, name))["metadata"]["annotations"]
-        return set(found) - {"manta.dev/owned-fields"}
-
-    async def have_gone() -> bool:
-        return await annotations(SERVICES, "example-head-svc") == {
-            "example.com/note"
-        } and await annotations(INGRESSES, "example-head-ingress") == {SERVE}
-
-    await world.eventually(have_gone)
-
-
 async def test_what_leads_in_from_outside_goes_when_it_is_turned_off(world: World):
     await everything(world)
     await patch_cluster(
@@ -405,86 +306,9 @@ async def test_a_claim_follows_the_deletion_policy(world: World):
     await world.becomes(owners, 1)
 
 
-async def test_a_claim_that_was_kept_is_adopted_and_its_drift_is_said(world: World):
-    claim: Json = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": "example-gcs-pvc"},
-        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "5Gi"}}},
-    }
-    made = await world.user.create(CLAIMS, world.namespace, claim)
-    await everything(world)
-    now = await raw(world, CLAIMS, "example-gcs-pvc")
-    assert now["metadata"]["uid"] == made.metadata.uid
-    assert now["spec"]["resources"]["requests"]["storage"] == "5Gi"
-    assert [owner["name"] for owner in now["metadata"]["ownerReferences"]] == ["example"]
-    told = await message(world, "ChildrenAsSpecified")
-    assert "size 1Gi is wanted and 5Gi was claimed" in told
-    assert "accessModes ReadWriteOnce are wanted and they are ReadWriteMany" in told
-
-
-async def test_a_service_that_cannot_get_node_ports_any_more_is_said_once_and_left(world: World):
-    world.start_operator()
-    await world.create_cluster(replicas=0)
-    await world.eventually(world.is_ready)
-    await patch_cluster(world, {"spec": {"headGroupSpec": {"serviceType": "NodePort"}}})
-
-    async def is_said() -> bool:
-        return "spec.type is headless ClusterIP" in await message(world, "ChildrenAsSpecified")
-
-    await world.eventually(is_said)
-    await world.settle(2)
-    before = await raw(world, SERVICES, "example-head-svc")
-    await world.settle(5)
-    assert await raw(world, SERVICES, "example-head-svc") == before
-    await world.user.delete(SERVICES, world.namespace, "example-head-svc")
-
-    async def is_new() -> bool:
-        if await is_gone(world, SERVICES, "example-head-svc"):
-            return False
-        return (await raw(world, SERVICES, "example-head-svc"))["spec"]["type"] == "NodePort"
-
-    await world.eventually(is_new)
-    await world.eventually(lambda: is_silent(world, "ChildrenAsSpecified"), seconds=60)
-
-
 async def message(world: World, kind: str) -> str:
     found = await world.condition(kind)
     return found["message"] if found["status"] == "False" else ""
-
-
-async def is_silent(world: World, kind: str) -> bool:
-    return not await message(world, kind)
-
-
-async def test_an_ingress_of_another_owner_is_left_alone_and_said(world: World):
-    mine: Json = {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "Ingress",
-        "metadata": {"name": "example-head-ingress"},
-        "spec": {"rules": [{"host": "mine.example.com"}]},
-    }
-    await world.user.create(INGRESSES, world.namespace, mine)
-    before = await raw(world, INGRESSES, "example-head-ingress")
-    world.start_operator()
-    manifest = example_cluster(replicas=1)
-    manifest["spec"]["headGroupSpec"]["enableIngress"] = True
-    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
-    await world.eventually(world.is_ready)
-    await world.eventually(lambda: message(world, "ChildrenAsSpecified"))
-    assert "Ingress example-head-ingress exists" in await message(world, "ChildrenAsSpecified")
-    assert await raw(world, INGRESSES, "example-head-ingress") == before
-
-
-@pytest.mark.embedded_only
-async def test_a_token_whose_answer_was_lost_is_not_made_twice(world: World):
-    world.start_operator(rules=[on_write(LostResponse(), 1, resource="secrets")])
-    await world.user.create(RAYCLUSTERS, world.namespace, with_everything())
-    await world.eventually(lambda: exists(world, SECRETS, "example"))
-    token = (await raw(world, SECRETS, "example"))["data"]["auth_token"]
-    await world.eventually(world.is_ready)
-    assert (await raw(world, SECRETS, "example"))["data"]["auth_token"] == token
-    assert len(token) == 60, "44 characters of base64, in base64"
 
 
 @pytest.mark.embedded_only
@@ -520,71 +344,6 @@ async def install_routes(world: World) -> None:
     await world.eventually(are_served)
 
 
-KUBERAY_HEAD_SERVICE: Callable[[Json], Json] = lambda owner: {  # noqa: E731  a table's row
-    "apiVersion": "v1",
-    "kind": "Service",
-    "metadata": {
-        "name": "example-head-svc",
-        "labels": {
-            "app.kubernetes.io/created-by": "kuberay-operator",
-            "app.kubernetes.io/name": "kuberay",
-            "ray.io/cluster": "example",
-            "ray.io/identifier": "example-head",
-            "ray.io/node-type": "head",
-        },
-        "annotations": {},
-        "ownerReferences": [owner],
-    },
-    "spec": {
-        "clusterIP": "None",
-        "publishNotReadyAddresses": True,
-        "selector": {
-            "app.kubernetes.io/created-by": "kuberay-operator",
-            "app.kubernetes.io/name": "kuberay",
-            "ray.io/cluster": "example",
-            "ray.io/identifier": "example-head",
-            "ray.io/node-type": "head",
-        },
-        "ports": [
-            {"name": name, "port": number, "appProtocol": "tcp"}
-            for name, number in (
-                ("client", 10001),
-                ("dashboard", 8265),
-                ("gcs-server", 6379),
-                ("metrics", 8080),
-            )
-        ],
-    },
-}
-
-
-async def test_a_service_made_by_kuberay_only_gets_our_annotation(world: World):
-    cluster = await world.create_cluster(replicas=0)
-    owner = {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayCluster",
-        "name": "example",
-        "uid": cluster.metadata.uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    await world.user.create(SERVICES, world.namespace, KUBERAY_HEAD_SERVICE(owner))
-    before = managed(await raw(world, SERVICES, "example-head-svc"))
-    world.start_operator()
-    await world.eventually(world.is_ready)
-
-    async def is_ours() -> bool:
-        now = await raw(world, SERVICES, "example-head-svc")
-        return "manta.dev/owned-fields" in now["metadata"].get("annotations", {})
-
-    await world.eventually(is_ours)
-    now = managed(await raw(world, SERVICES, "example-head-svc"))
-    del now["metadata"]["annotations"]
-    assert now == before
-    pods = await world.user.list(PODS, world.namespace)
-    assert len(pods.items) == 1
-
-
 async def test_a_deleted_claim_is_made_anew_when_the_head_has_let_go_of_it(world: World):
     await everything(world)
     before = await raw(world, CLAIMS, "example-gcs-pvc")
@@ -604,59 +363,6 @@ async def test_a_deleted_claim_is_made_anew_when_the_head_has_let_go_of_it(world
         return [pod.metadata.name for pod in pods] != [head.metadata.name] and len(pods) == 1
 
     await world.eventually(has_a_new_head)
-
-
-async def test_a_namesake_gets_parts_of_its_own(world: World):
-    await everything(world)
-    before = {child: (await raw(world, *child))["metadata"]["uid"] for child in CHILDREN}
-    await world.user.delete(RAYCLUSTERS, world.namespace, "example")
-    await world.eventually(lambda: is_gone(world, RAYCLUSTERS, "example"))
-    await world.user.create(RAYCLUSTERS, world.namespace, with_everything())
-    await world.eventually(world.is_ready, seconds=120)
-    for child in CHILDREN:
-        await world.eventually(lambda c=child: is_another(world, c, before[c]))
-
-
-async def is_another(world: World, child: tuple[Resource[Any], str], uid: str) -> bool:
-    return await exists(world, *child) and (await raw(world, *child))["metadata"]["uid"] != uid
-
-
-async def test_the_head_is_made_when_the_service_account_of_its_template_appears(world: World):
-    world.start_operator()
-    manifest = example_cluster(replicas=0)
-    manifest["spec"]["enableInTreeAutoscaling"] = True
-    manifest["spec"]["headGroupSpec"]["template"]["spec"]["serviceAccountName"] = "mine"
-    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
-    await world.becomes(
-        lambda: message(world, "Ready"), lambda found: "ServiceAccount mine does not exist" in found
-    )
-    assert not world.journal.present
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "mine"}}
-    await world.user.create(SERVICE_ACCOUNTS, world.namespace, account)
-    await world.eventually(world.is_ready, seconds=60)
-    await world.eventually(lambda: is_silent(world, "ChildrenAsSpecified"))
-    bindings = await raw(world, ROLE_BINDINGS, "example")
-    assert [subject["name"] for subject in bindings["subjects"]] == ["mine"]
-
-
-@pytest.mark.slow
-@pytest.mark.embedded_only
-async def test_a_change_that_is_refused_is_said_and_repeated_with_back_off_only(world: World):
-    world.start_operator()
-    manifest = example_cluster(replicas=1)
-    port: Json = {"name": "extra", "port": 4711}
-    manifest["spec"]["headGroupSpec"]["headService"] = {"spec": {"ports": [port]}}
-    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
-    await world.eventually(world.is_ready)
-    wrong = {"spec": {"ports": [port | {"protocol": "XYZ"}]}}
-    await patch_cluster(world, {"spec": {"headGroupSpec": {"headService": wrong}}})
-    await world.becomes(lambda: message(world, "Ready"), lambda found: "XYZ" in found)
-    before = requests(world)
-    await world.scale(3)
-    await world.eventually(lambda: len(world.journal.ready_workers()) == 3)
-    await world.settle(600)
-    patches = requests(world)["patch", "services"] - before["patch", "services"]
-    assert 1 <= patches <= 30, "a refusal keeps nobody waiting, and is not repeated in haste"
 
 
 @pytest.mark.slow
@@ -733,16 +439,3 @@ async def test_turned_on_and_off_it_touches_no_pod_and_new_ones_follow(world: Wo
     assert second in collected(world)
     await replace_worker(world, second)
     assert set(collected(world).values()) == {False}
-
-
-@pytest.mark.slow
-async def test_under_recreate_all_pods_are_replaced_as_by_kuberay(world: World):
-    await start(world, upgradeStrategy={"type": "Recreate"})
-    for options in (ON, None):
-        before = collected(world)
-        await edit(world, options)
-        await world.eventually(
-            lambda before=before: not before.keys() & collected(world).keys(), seconds=90
-        )
-        await world.eventually(world.is_ready, seconds=90)
-        assert set(collected(world).values()) == {options is not None}

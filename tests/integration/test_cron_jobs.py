@@ -5,7 +5,6 @@ Nobody runs the RayJobs here; where a test needs one to end, its user says so in
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,14 +14,11 @@ import yaml
 
 from controller.apimachinery.conditions import parse_rfc3339
 from controller.kube.errors import NotFound, PathNotFound
-from controller.kube.resources import CONFIG_MAPS, CRDS, EVENTS
+from controller.kube.resources import CONFIG_MAPS
 from controller.ray.api.definitions import ray_definition
 from controller.ray.api.raycronjob import RAYCRONJOBS, RayCronJob
 from controller.ray.api.rayjob import RAYJOBS, RayJob
-from controller.ray.cluster import RayClusterKind
 from controller.ray.cronjob import RayCronJobKind
-from controller.ray.dashboard import DashboardActors
-from controller.ray.job import RayJobKind
 from controller.testing.faults import (
     JournalEntry,
     Lag,
@@ -38,7 +34,6 @@ from tests.integration.harness import (
     example_cluster,
     install_crds,
 )
-from tests.integration.rays import Rays
 from tests.samples import SAMPLES, THEIR_CRDS
 
 SAMPLE = SAMPLES / "ray-cronjob.sample.yaml"
@@ -244,40 +239,6 @@ async def test_whatever_happens_to_a_single_write_each_tick_has_one_rayjob(fault
 
 
 @embedded_only
-async def test_a_name_that_belongs_to_somebody_else_is_said_until_it_is_free(world: World):
-    await prepare(world)
-    await create(world)
-    body = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": name_at(5)}}
-    spec = (await cron(world)).spec["jobTemplate"]
-    await world.user.create(RAYJOBS, world.namespace, body | {"spec": spec})
-    start(world)
-    await sleep_until(world, 6)
-    assert await reason(world) == "NameTaken"
-    assert "lastScheduleTime" not in (await cron(world)).status
-    await world.user.delete(RAYJOBS, world.namespace, name_at(5))
-    await sleep_until(world, 7)
-    (job,) = await jobs(world)
-    assert job.metadata.controller is not None
-    assert await reason(world) == "Scheduled"
-
-
-@embedded_only
-async def test_a_name_that_is_taken_unseen_is_met_and_not_taken_over(world: World):
-    await prepare(world)
-    start(world, Rule(Lag(60.0), resource="rayjobs.ray.io"))
-    await create(world)
-    await sleep_until(world, 4.95)
-    body = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": name_at(5)}}
-    spec = (await cron(world)).spec["jobTemplate"]
-    await world.user.create(RAYJOBS, world.namespace, body | {"spec": spec})
-    await sleep_until(world, 7)
-    (job,) = await jobs(world)
-    assert job.metadata.controller is None
-    assert await reason(world) == "NameTaken"
-    assert "lastScheduleTime" not in (await cron(world)).status
-
-
-@embedded_only
 async def test_forbid_and_replace_do_as_they_say(world: World):
     await prepare(world)
     start(world)
@@ -303,48 +264,6 @@ async def test_history_beyond_its_limits_goes_when_a_rayjob_ends(world: World):
     status = (await cron(world)).status
     assert status["lastSuccessfulTime"] == "2026-01-01T00:16:00Z"
     assert not status.get("active")
-
-
-@embedded_only
-async def test_a_suspended_one_rests_and_then_makes_up_for_the_latest_tick(world: World):
-    await prepare(world)
-    start(world)
-    await create(world, suspend=True)
-    await sleep_until(world, 18)
-    assert await names(world) == []
-    assert await reason(world) == "SuspendedRayCronJob"
-    patch = {"spec": {"suspend": False}}
-    await world.user.merge_patch(RAYCRONJOBS, world.namespace, "cron", patch)
-    await sleep_until(world, 19)
-    assert await names(world) == [name_at(15)]
-    events = (await world.user.list(EVENTS, world.namespace)).items
-    assert len(events) == 2  # suspended, created
-
-
-@embedded_only
-async def test_a_deleted_ones_rayjobs_go_with_it(world: World):
-    await prepare(world)
-    start(world)
-    await create(world)
-    await sleep_until(world, 11)
-    assert len(await jobs(world)) == 2
-    await world.user.delete(RAYCRONJOBS, world.namespace, "cron")
-    await sleep_until(world, 16)
-    assert await names(world) == []
-
-
-@embedded_only
-async def test_one_that_is_put_right_begins_to_tick(world: World):
-    await prepare(world)
-    start(world)
-    await create(world, timeZone="Mars/Olympus")
-    await sleep_until(world, 6)
-    assert await reason(world) == "InvalidRayCronJobSpec"
-    patch = {"spec": {"timeZone": "Asia/Taipei"}}
-    await world.user.merge_patch(RAYCRONJOBS, world.namespace, "cron", patch)
-    await sleep_until(world, 7)
-    assert await names(world) == [name_at(5)]
-    assert (await cron(world)).status["observedGeneration"] == 2
 
 
 @pytest.mark.slow
@@ -386,40 +305,3 @@ async def test_the_sample_makes_a_rayjob_unchanged(world: World):
     job, *_ = await jobs(world)
     assert job.spec["entrypoint"] == manifest["spec"]["jobTemplate"]["entrypoint"]
     assert job.metadata.name.startswith("raycronjob-sample-")
-
-
-@embedded_only
-async def test_where_rayjobs_are_not_served_it_is_said(world: World):
-    await prepare(world)
-    await world.user.delete(CRDS, "", "rayjobs.ray.io")
-    await world.settle(1.0)
-    start(world)
-    await create(world)
-    await sleep_until(world, 6)
-    assert await reason(world) == "WriteRefused"
-
-
-@pytest.mark.slow
-@embedded_only
-@pytest.mark.skipif(
-    not SAMPLE.exists(), reason="SKIPPED, NOT PASSED: KubeRay's sample of a RayCronJob is not there"
-)
-async def test_the_samples_first_rayjob_runs_to_its_end_on_a_cluster_of_its_own(
-    world: World, rays: Rays
-):
-    await prepare(world)
-    actors = DashboardActors(
-        rays.ray.connect, clock=world.loop, wall=world.wall, rng=random.Random(1)
-    )
-    dashboards = actors.for_controller(RayJobKind.name)
-    kinds = [RayClusterKind(), RayJobKind(None, dashboards, dashboards), RayCronJobKind()]
-    world.start_operator(kinds=kinds)
-    manifest, code = yaml.safe_load_all(SAMPLE.read_text())
-    await world.user.create(CONFIG_MAPS, world.namespace, code)
-    await world.user.create(RAYCRONJOBS, world.namespace, manifest)
-    await sleep_until(world, 1.5)
-    (job,) = await jobs(world)
-    await rays.reaches("Complete", job.metadata.name, seconds=300)
-    await world.settle(2.0)
-    assert (await rays.status(job.metadata.name))["jobStatus"] == "SUCCEEDED"
-    assert "lastSuccessfulTime" in (await cron(world, "raycronjob-sample")).status

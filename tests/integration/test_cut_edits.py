@@ -17,14 +17,14 @@ import pytest
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import CRDS, Resource
-from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from controller.ray.api import RAYJOBS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.cronjob import RayCronJobKind
-from tests.integration.definitions import RAYJOBS_CRD, drop_fields, put_in_place, restore_definition
+from tests.integration.definitions import drop_fields, put_in_place, restore_definition
 from tests.integration.fleets import Fleets
-from tests.integration.harness import RunningOperator, World, example_cluster
+from tests.integration.harness import RunningOperator, World
 from tests.integration.inferencesets import served
 from tests.integration.rays import Rays
 from tests.integration.rayservices import Services, service_manifest
@@ -231,24 +231,6 @@ async def test_an_edit_together_with_such_a_definition_creates_and_deletes_nothi
         assert {each for each in writes(operator) if not each.startswith("patch")} == set()
 
 
-@pytest.mark.parametrize("later", [0.1, 1.0, 2.1])
-async def test_a_fleet_keeps_its_copies_also_if_the_definition_is_soon_put_back(
-    world: World, fleets: Fleets, later: float
-):
-    fleets.start_operator()
-    await fleets.create()
-    await world.eventually(lambda: has_copies(fleets), seconds=900, pause=1)
-    await world.settle(60)
-    before = await fleets.clusters()
-    await drop_fields(world, "spec.replicas", name=FLEETS_CRD)
-    await world.settle(later)
-    await fleets.patch(strategy={"maxSurge": 2})
-    await world.settle(2.2 - later)
-    await restore_definition(world, name=FLEETS_CRD)
-    await world.settle(60)
-    assert (await fleets.clusters()).keys() == before.keys()
-
-
 async def has_one(fleets: Fleets) -> bool:
     return len(await fleets.clusters()) == 1
 
@@ -280,39 +262,6 @@ async def test_what_nobody_has_edited_goes_on_by_itself_and_all_else_with_anothe
 FLEETS_CRD = "rayclusterfleets.manta.dev"
 
 
-async def test_a_cluster_keeps_its_workers(world: World):
-    world.start_operator()
-    await world.create_cluster(replicas=3)
-    await world.eventually(world.is_ready)
-    await world.settle(60)
-    await drop_fields(world, "spec.workerGroupSpecs")
-    edit = {"spec": {"headGroupSpec": {"rayStartParams": {"num-cpus": "0"}}}}
-    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", edit)
-    await world.settle(60)
-    assert world.journal.marked == set()
-
-
-@pytest.mark.parametrize("later", [0.1, 1.0, 2.1])
-async def test_a_cluster_keeps_its_workers_also_if_the_definition_is_soon_put_back(
-    world: World, later: float
-):
-    """What was dropped of the edit stays dropped."""
-    world.start_operator()
-    manifest = example_cluster(replicas=1)
-    manifest["spec"]["workerGroupSpecs"][0] |= {"numOfHosts": 3, "minReplicas": 0}
-    await world.user.create(RAYCLUSTERS, world.namespace, manifest)
-    await world.eventually(world.is_ready)
-    await world.settle(60)
-    await drop_fields(world, "spec.workerGroupSpecs.numOfHosts")
-    await world.settle(later)
-    edit = {"spec": {"headGroupSpec": {"rayStartParams": {"num-cpus": "0"}}}}
-    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", edit)
-    await world.settle(2.2 - later)
-    await restore_definition(world)
-    await world.settle(60)
-    assert world.journal.marked == set()
-
-
 async def test_a_cluster_is_scaled_down_a_moment_after_the_edit(world: World):
     world.start_operator()
     await world.create_cluster(replicas=3)
@@ -321,18 +270,6 @@ async def test_a_cluster_is_scaled_down_a_moment_after_the_edit(world: World):
     await world.scale(1)
     await world.settle(1.2)
     assert len(world.journal.marked) == 2
-
-
-async def test_a_finished_job_keeps_its_cluster(world: World, rays: Rays):
-    rays.start_operator()
-    await rays.create(shutdownAfterJobFinishes=True, ttlSecondsAfterFinished=3600)
-    await rays.reaches("Complete")
-    await world.settle(60)
-    clusters = await rays.clusters()
-    await drop_fields(world, "spec.ttlSecondsAfterFinished", name=RAYJOBS_CRD)
-    await rays.patch(activeDeadlineSeconds=600)
-    await world.settle(60)
-    assert await rays.clusters() == clusters != []
 
 
 async def has_copies(fleets: Fleets) -> bool:

@@ -69,21 +69,6 @@ async def test_a_running_job_survives_a_definition_that_drops_a_field(rays: Rays
     assert (after["jobId"], after["startTime"]) == (before["jobId"], before["startTime"])
 
 
-async def test_a_suspended_job_is_not_resumed_by_a_definition_without_suspend(rays: Rays):
-    rays.start_operator()
-    await rays.create(**JOB, suspend=True)
-    await rays.reaches("Suspended")
-    await drop_fields(rays.world, "spec.suspend", name=RAYJOBS_CRD)
-    await rays.world.eventually(lambda: is_reported(rays, "spec.suspend"))
-    rays.start_operator()
-    await rays.world.settle(60)
-    await restore_definition(rays.world, name=RAYJOBS_CRD)
-    await rays.world.settle(60)
-    assert (await rays.state(), await rays.clusters()) == ("Suspended", [])
-    await rays.patch(suspend=False)
-    await rays.reaches("Complete")
-
-
 async def test_a_status_that_lost_its_state_is_not_taken_for_that_of_a_new_job(rays: Rays):
     """As when an object is written before the schema of the new definition is published."""
     rays.ray.course = lambda _body: forever()

@@ -12,7 +12,6 @@ from controller.kube.errors import NotFound
 from controller.kube.objects import Pod
 from controller.kube.resources import EVENTS, JOBS, NAMESPACES, PODS
 from controller.ray.api import RAYCLUSTERS
-from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, example_cluster, is_ready, live, role
 
 FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
@@ -65,10 +64,6 @@ async def told(world: World) -> dict[str, str]:
     return {item["reason"]: item.get("note", "") for item in answer["items"]}
 
 
-async def was_told(world: World, reason: str) -> str:
-    return (await told(world)).get(reason, "")
-
-
 def heads(world: World) -> list[Pod]:
     return [pod for pod in world.journal.present.values() if role(pod) == "head"]
 
@@ -76,14 +71,6 @@ def heads(world: World) -> list[Pod]:
 def cleaners(world: World) -> list[Pod]:
     """Pods of the cleanup Job that ever were."""
     return [pod for pod in world.journal.created.values() if role(pod) == "redis-cleanup"]
-
-
-async def spoil(world: World, **annotations: str) -> None:
-    """Tell the pod of the cleanup Job what to do."""
-    [pod] = await world.eventually(lambda: cleaners(world), pause=0.02)
-    values = {f"sim.manta.dev/{name.replace('_', '-')}": v for name, v in annotations.items()}
-    patched = {"metadata": {"annotations": values}}
-    await world.user.merge_patch(PODS, world.namespace, pod.metadata.name, patched)
 
 
 async def test_the_job_runs_once_after_the_head_has_gone_and_then_the_cluster_goes(world: World):
@@ -116,20 +103,6 @@ async def has_no_jobs(world: World) -> bool:
     return not (await world.user.list(JOBS, world.namespace)).items
 
 
-async def test_while_it_waits_the_object_says_for_what(world: World):
-    world.start_operator()
-    body = redis_cluster()
-    body["spec"]["headGroupSpec"]["template"]["metadata"] = {"finalizers": [THEIRS]}
-    await ready_cluster(world, body)
-    await delete(world)
-
-    await world.says("BeingDeleted", "waiting for head pod")
-    assert not cleaners(world)
-    await let_pods_go(world)
-    await world.eventually(world.is_gone)
-    assert len(cleaners(world)) == 1
-
-
 async def test_a_deletion_in_the_foreground_does_not_take_the_job_with_it(world: World):
     """The garbage collector then deletes everything that has the cluster for its owner."""
     world.start_operator()
@@ -156,52 +129,6 @@ async def let_pods_go(world: World) -> None:
     for meta in held:
         patched = {"metadata": {"finalizers": None}}
         await world.user.merge_patch(PODS, world.namespace, meta.name, patched)
-
-
-async def test_a_job_that_fails_lets_the_cluster_go_and_says_so(world: World):
-    world.start_operator()
-    await ready_cluster(world)
-    await delete(world)
-    await spoil(world, outcome="crash")
-    await world.eventually(world.is_gone)
-    assert JOB in await world.eventually(lambda: was_told(world, "RedisCleanupFailed"))
-
-
-async def test_a_head_that_never_goes_is_left_behind_at_the_deadline(world: World):
-    world.start_operator()
-    body = redis_cluster(timeout=4)
-    body["spec"]["headGroupSpec"]["template"]["metadata"] = {"finalizers": [THEIRS]}
-    await ready_cluster(world, body)
-    [head] = heads(world)
-    await delete(world)
-    await world.settle(1)
-    assert await exists(world)
-    await world.eventually(lambda: is_let_go(world), seconds=10)
-    note = await world.eventually(lambda: was_told(world, "ForceDeletedStuckCluster"))
-    assert head.metadata.name in note
-    await let_pods_go(world)
-
-
-async def test_a_job_that_hangs_is_left_behind_at_the_deadline(world: World):
-    world.start_operator()
-    await ready_cluster(world, redis_cluster(timeout=8))
-    await delete(world)
-    await spoil(world, outcome="run")
-    await world.eventually(lambda: is_let_go(world), seconds=15)
-    assert JOB in await world.eventually(lambda: was_told(world, "ForceDeletedStuckCluster"))
-
-
-async def test_a_job_that_is_refused_does_not_put_off_the_deadline(world: World):
-    refused = ErrorResponse(403, "Forbidden", "jobs are not allowed here")
-    rules = [Rule(refused, resource="jobs.batch", verbs=frozenset({"create"}))]
-    world.start_operator(rules=rules)
-    await ready_cluster(world, redis_cluster(timeout=13))
-    await delete(world)
-    note = await world.eventually(lambda: was_told(world, "FailedToCreateRedisCleanupJob"))
-    assert "jobs are not allowed here" in note
-    await world.eventually(lambda: is_let_go(world), seconds=15)
-    note = await world.eventually(lambda: was_told(world, "ForceDeletedStuckCluster"))
-    assert "jobs are not allowed here" in note
 
 
 async def test_the_deadline_passes_also_while_no_operator_runs(world: World):
@@ -246,53 +173,6 @@ async def test_a_cluster_in_a_deleted_namespace_is_let_go_at_once(world: World):
         await operator.stop()
     await world.eventually(is_gone, seconds=60)
     assert not cleaners(world)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "options",
-    [None, {"backend": "rocksdb"}, {"redisAddress": 5}],
-    ids=["removed", "rocksdb", "malformed"],
-)
-async def test_a_specification_that_changed_meanwhile_keeps_nothing(
-    world: World, options: dict[str, Any] | None
-):
-    first = world.start_operator()
-    await ready_cluster(world)
-    await first.stop()
-    path = "/spec/gcsFaultToleranceOptions"
-    change = {"op": "replace", "path": path, "value": options} if options else None
-    if options == {"redisAddress": 5}:  # no schema lets it through: a head that nobody can create
-        resources = {"limits": {"cpu": "1 core"}}
-        container = "/spec/headGroupSpec/template/spec/containers/0"
-        change = {"op": "add", "path": f"{container}/resources", "value": resources}
-    await patch(world, change or {"op": "remove", "path": path})
-    await delete(world)
-    assert await exists(world)
-    world.start_operator()
-    await world.eventually(world.is_gone)
-    assert not cleaners(world)
-
-
-@pytest.mark.slow
-async def test_a_refused_edit_of_a_group_leaves_no_state_in_redis(world: World):
-    world.start_operator()
-    await ready_cluster(world)
-    path = "/spec/workerGroupSpecs/0/template/spec/containers/0/resources"
-    await patch(world, {"op": "add", "path": path, "value": {"limits": {"cpu": "1 core"}}})
-    await delete(world)
-    await world.eventually(world.is_gone)
-    assert len(cleaners(world)) == 1
-
-
-async def test_switching_the_backend_of_a_living_cluster_takes_the_finalizer_away(world: World):
-    world.start_operator()
-    await ready_cluster(world)
-    path = "/spec/gcsFaultToleranceOptions"
-    await patch(world, {"op": "remove", "path": path})
-    await world.eventually(lambda: has_finalizers(world))
-    await patch(world, {"op": "add", "path": path, "value": {"redisAddress": "redis:6379"}})
-    await world.eventually(lambda: has_finalizers(world, FINALIZER))
 
 
 async def has_finalizers(world: World, *wanted: str) -> bool:
@@ -350,25 +230,3 @@ async def test_however_often_the_head_dies_no_worker_is_deleted(world: World):
     assert world.journal.workers_deleted() == 0
     assert world.journal.workers_created() == 2
     assert world.journal.most_live_heads == 1
-
-
-@pytest.mark.parametrize("how", ["deleted", "fail"])
-async def test_a_lost_head_is_replaced_under_a_new_name_while_the_workers_live_on(
-    world: World, how: str
-):
-    world.start_operator()
-    await ready_cluster(world)
-    workers = {pod.metadata.uid for pod in world.journal.workers()}
-    first = await world.eventually(lambda: ready_head(world))
-    await end(world, first, how)
-    name = frozenset({first.metadata.name})
-    second = await world.eventually(lambda: ready_head(world, but=name))
-    assert second.metadata.uid != first.metadata.uid
-    assert {pod.metadata.uid for pod in world.journal.ready_workers()} == workers
-    status = (await world.cluster()).status
-    await world.eventually(lambda: names_head(world, second))
-    assert status["state"] == "ready", "it is not taken back"
-
-
-async def names_head(world: World, head: Pod) -> bool:
-    return (await world.cluster()).status["head"].get("podName") == head.metadata.name

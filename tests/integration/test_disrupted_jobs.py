@@ -14,7 +14,7 @@ from controller.kube.errors import TooManyRequests
 from controller.kube.resources import DISRUPTION_BUDGETS, PODS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cluster import RayClusterKind
-from controller.ray.dashboard import DashboardActors, JobStatus
+from controller.ray.dashboard import DashboardActors
 from controller.ray.job import RayJobKind
 from tests.integration.harness import embedded_world
 from tests.integration.rays import Rays, submitter
@@ -104,28 +104,6 @@ async def test_an_operator_that_was_away_when_the_pod_went_still_knows_why():
         rays.start_operator()
         await runs(rays, number=2)
         assert (await rays.status())["disrupted"] == 1
-
-
-async def test_a_head_that_somebody_deletes_counts_also_after_a_disruption():
-    async with running_job(disruptionBackoffLimit=5) as rays:
-        await evict_head(rays)
-        await runs(rays, number=2)
-        (pod,) = (each for each in rays.heads() if not each.metadata.terminating)
-        await rays.world.user.delete(PODS, rays.world.namespace, pod.metadata.name)
-        status = await rays.reaches("Failed", seconds=300)
-        assert (status["failed"], status["disrupted"]) == (2, 1)
-
-
-async def test_a_disruption_that_is_called_off_excuses_no_later_failure():
-    async with running_job(disruptionBackoffLimit=5) as rays:
-        (pod,) = rays.heads()
-        await announce(rays, pod.metadata.name, "True")
-        await rays.world.settle(10)
-        assert "manta.dev/disrupted" in ((await rays.job()).metadata.annotations or {})
-        await announce(rays, pod.metadata.name, "False")
-        rays.ray.end((await rays.status())["jobId"], JobStatus.FAILED, "it was wrong")
-        status = await rays.reaches("Failed", seconds=120)
-        assert status.get("disrupted", 0) == 0
 
 
 async def announce(rays: Rays, pod: str, status: str) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from controller.apimachinery.conditions import find_condition
 from controller.command.kinds import KindSettings, kinds_to_plan
 from controller.command.planning.planner import Planner
 from controller.devcluster.apiserver.authorization import Attributes
@@ -24,7 +23,7 @@ from controller.ray.job import RayJobKind
 from tests.integration.harness import OPERATOR, embedded_world, example_cluster
 from tests.integration.rays import Rays
 from tests.integration.test_idle_clusters import Idle, options
-from tests.ray.dashboard.simulated import Course, Fault
+from tests.ray.dashboard.simulated import Course
 
 pytestmark = [pytest.mark.slow, pytest.mark.embedded_only]
 
@@ -94,22 +93,6 @@ async def test_of_workers_the_given_share_may_go_and_the_number_follows_the_grou
         await seen.world.eventually(is_computed_anew)
 
 
-async def test_what_others_change_or_delete_is_repaired():
-    async with inhabited(workersMaxUnavailablePercent=0) as seen:
-        await seen.have(HEAD, WORKERS)
-        good = await seen.budgets()
-        assert good[WORKERS]["minAvailable"] == 2
-        selector = {"matchLabels": {"more": "narrow"}}
-        change = {"spec": {"minAvailable": 0, "selector": selector}}
-        await seen.world.user.merge_patch(DISRUPTION_BUDGETS, seen.world.namespace, HEAD, change)
-        await seen.world.user.delete(DISRUPTION_BUDGETS, seen.world.namespace, WORKERS)
-
-        async def is_repaired() -> bool:
-            return await seen.budgets() == good
-
-        await seen.world.eventually(is_repaired)
-
-
 @pytest.mark.parametrize("edit", [{"suspend": True}, {"disruptionBudgets": None}])
 async def test_suspended_or_no_longer_asked_for_they_go(edit: dict[str, Any]):
     async with inhabited() as seen:
@@ -129,42 +112,6 @@ async def test_while_a_deleted_cluster_is_held_by_a_finalizer_nothing_hinders_an
         await user.merge_patch(
             RAYCLUSTERS, namespace, "example", {"metadata": {"finalizers": None}}
         )
-
-
-@pytest.mark.parametrize("fault", [Fault.REFUSES, Fault.HTML])
-async def test_while_ray_is_silent_the_budget_of_a_ready_head_stays(fault: Fault):
-    async with inhabited() as seen:
-        await seen.have(HEAD)
-        seen.rays.ray.fault(fault)
-        seen.disconnect()
-        await seen.world.settle(3600)
-        await seen.have(HEAD)
-        seen.rays.ray.fault(None)
-        await seen.have()
-
-
-async def test_a_cluster_whose_ray_has_never_answered_gets_none():
-    async with embedded_world() as world:
-        seen = Budgets(world)
-        seen.rays.ray.fault(Fault.REFUSES)
-        seen.start_operator()
-        await seen.create(disruptionBudgets={})
-        await world.settle(300)
-        assert await seen.budgets() == {}
-
-
-async def test_a_new_operator_takes_no_budget_away_before_it_knows():
-    async with embedded_world() as world:
-        seen = Budgets(world)
-        operator = seen.start_operator()
-        await seen.create(disruptionBudgets={})
-        seen.connect()
-        await seen.have(HEAD)
-        await operator.kill()
-        seen.rays.ray.fault(Fault.SILENT)
-        seen.start_operator()
-        await world.settle(120)
-        await seen.have(HEAD)
 
 
 @pytest.mark.parametrize(
@@ -239,19 +186,6 @@ async def test_an_idle_cluster_loses_its_budget_long_before_it_ends():
         seen.disconnect()
         await seen.have()
         await world.eventually(seen.is_suspended, seconds=700)
-
-
-async def test_the_annotation_says_the_same_where_a_definition_drops_the_field():
-    async with embedded_world() as world:
-        seen = Budgets(world)
-        seen.start_operator()
-        text = json.dumps({"workersMaxUnavailablePercent": 50})
-        await seen.create(annotations={"manta.dev/disruption-budgets": text})
-        seen.connect()
-        await seen.have(HEAD, WORKERS)
-        condition = find_condition((await world.cluster()).status["conditions"], "Ready")
-        assert condition is not None
-        assert condition["status"] == "True"
 
 
 async def test_a_plan_shows_the_budgets_of_a_cluster_in_use():

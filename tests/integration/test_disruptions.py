@@ -11,12 +11,10 @@ import pytest
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.objects import Pod
 from controller.kube.resources import NODES, PODS
-from controller.ray.api import labels
 from controller.ray.settings import RaySettings
 from tests.integration.harness import embedded_world
 from tests.integration.rayservices import Services, asked, service_manifest
 from tests.integration.rolling import RollingWorld, rolling_manifest
-from tests.ray.dashboard.simulated import Fault
 
 pytestmark = pytest.mark.embedded_only
 
@@ -85,17 +83,6 @@ async def test_a_worker_that_is_deleted_is_drained_in_its_grace_period(
         await it.world.eventually(lambda: it.is_whole_without(worker), seconds=60)
 
 
-async def test_a_node_that_is_emptied_while_ray_is_silent_delays_nothing():
-    async with three_nodes() as it:
-        worker, _ = it.workers()
-        it.rays.ray.fault(Fault.SILENT)
-        await it.cordon(worker.spec.node_name)
-        await it.world.settle(LONG)
-        assert it.exists(worker)
-        await it.delete(worker)
-        await it.world.eventually(lambda: it.is_whole_without(worker), seconds=90)
-
-
 async def test_a_service_moves_to_another_cluster_before_the_head_of_its_own_goes():
     nodes = NodeSettings(nodes=3, scheduling=True)
     async with embedded_world(nodes=nodes) as world:
@@ -124,21 +111,3 @@ async def test_a_service_moves_to_another_cluster_before_the_head_of_its_own_goe
             if reason == "DisruptedHeadPod"
         ]
         assert "is cordoned" in event
-
-
-async def test_a_service_that_gets_no_new_clusters_stays_where_it_is():
-    async with embedded_world(nodes=NodeSettings(nodes=3, scheduling=True)) as world:
-        services = Services(world)
-        services.start_operator(clusters=RaySettings(watch_nodes=True))
-        first = await services.deployed(service_manifest(upgradeStrategy={"type": "None"}))
-        (head,) = services.heads()
-        name = head.spec.node_name
-        await world.user.merge_patch(NODES, "", name, {"spec": {"unschedulable": True}})
-        await world.settle(300)
-        assert await services.clusters() == [first]
-        (head,) = services.heads()
-        assert labels.DISRUPTION in (head.metadata.annotations or {})
-        await world.user.merge_patch(NODES, "", name, {"spec": {"unschedulable": None}})
-        await world.settle(60)
-        (head,) = services.heads()
-        assert labels.DISRUPTION not in (head.metadata.annotations or {})

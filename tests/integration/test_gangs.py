@@ -40,22 +40,6 @@ async def uids(world: World) -> set[str]:
     return {each.metadata.uid for each in (await world.user.list(PODS, world.namespace)).items}
 
 
-@pytest.mark.parametrize("scheduler", [VOLCANO, WORKLOAD_API])
-async def test_no_pod_starts_before_the_schedulers_api_is_installed(
-    world: World, scheduler: BatchScheduler
-):
-    world.start_operator(kind=operator(scheduler))
-    await create(world, **GANG)
-    await world.says("SchedulingGroupMissing", f"batch scheduler {scheduler.name} needs")
-    await world.settle(120)
-    assert await names(world, PODS) == []
-
-    await install_crds(world, *group_definitions(scheduler))
-    await world.eventually(world.is_ready, seconds=180)
-    for resource in scheduler.groups:
-        assert len(await names(world, resource)) == 1
-
-
 @pytest.mark.slow
 async def test_no_pod_starts_while_its_group_is_refused(world: World):
     await install_crds(world, *group_definitions(VOLCANO))
@@ -119,24 +103,6 @@ async def test_turned_off_on_a_living_cluster_nothing_stays_and_no_pod_restarts(
     await world.eventually(gone)
     await world.settle(60)
     assert await uids(world) == before
-
-
-@pytest.mark.slow
-async def test_a_suspended_cluster_keeps_its_gang_for_its_resumption(world: World):
-    await install_crds(world, *group_definitions(WORKLOAD_API))
-    world.start_operator(kind=operator(WORKLOAD_API))
-    await create(world, **GANG)
-    await world.eventually(world.is_ready)
-    group = await world.user.get(POD_GROUPS, world.namespace, "example-cluster")
-    suspended = {"spec": {"suspend": True}}
-    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", suspended)
-    await world.becomes(lambda: names(world, PODS), lambda found: not found)
-    await world.settle(60)
-    resumed = {"spec": {"suspend": False}}
-    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", resumed)
-    await world.eventually(world.is_ready)
-    again = await world.user.get(POD_GROUPS, world.namespace, "example-cluster")
-    assert again.metadata.uid == group.metadata.uid
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import pytest
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS, SERVICES
-from controller.ray.api import RAYCLUSTERS, labels
+from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
 
@@ -122,42 +122,6 @@ async def test_an_edited_label_moves_the_service_when_a_head_has_it(
         assert await selected(rolling) == (value or "kuberay")
 
 
-async def test_a_head_whose_label_is_edited_is_found_again_and_one_that_leaves_is_reported():
-    async with embedded_world() as world:
-        rolling = RollingWorld(world, rolling_manifest(1), refereed=False)
-        rolling.start_operator()
-        await rolling.create()
-        name = head(rolling).metadata.name
-
-        async def label(**changed: str) -> None:
-            patch = {"metadata": {"labels": changed}}
-            await world.user.merge_patch(PODS, world.namespace, name, patch)
-            await world.settle(10)
-
-        await label(**{NAME: "by-hand"})
-        assert await selected(rolling) == "by-hand"
-        assert await ready(rolling) == ("True", "AllPodsReady")
-        await label(**{labels.CLUSTER: "another"})
-        assert await ready(rolling) == ("False", "HeadNotSelected")
-        await label(**{labels.CLUSTER: "example"})
-        assert await ready(rolling) == ("True", "AllPodsReady")
-
-
-async def test_a_service_that_an_earlier_version_has_moved_is_moved_back():
-    async with embedded_world() as world:
-        rolling = RollingWorld(world, rolling_manifest(1), refereed=False)
-        await world.user.create(RAYCLUSTERS, world.namespace, rolling.manifest)
-        operator = rolling.start_operator()
-        await world.eventually(world.is_ready, seconds=300, pause=0.5)
-        await operator.stop()
-        patch = {"spec": {"selector": {NAME: "moved"}}}
-        await world.user.merge_patch(SERVICES, world.namespace, SERVICE, patch)
-        rolling.start_operator()
-        await world.settle(30)
-        assert await selected(rolling) == "kuberay"
-        assert await ready(rolling) == ("True", "AllPodsReady")
-
-
 async def edit_port(rolling: RollingWorld, *, port: str, workers: int = 1, **env: str) -> None:
     """Change the port of the GCS and the number of workers."""
     spec = copy.deepcopy((await rolling.world.cluster()).spec)
@@ -212,31 +176,3 @@ async def test_a_new_worker_joins_the_running_head_and_all_follow_a_new_one(stra
 
         await world.settle(120)
         assert await ports(rolling) == after
-
-
-@pytest.mark.slow
-async def test_a_head_that_the_upgrade_replaces_gets_workers_of_its_port():
-    async with embedded_world() as world:
-        rolling = RollingWorld(world, rolling_manifest(2, fault_tolerant=True), refereed=False)
-        rolling.start_operator()
-        await rolling.create()
-        await edit_port(rolling, port="6380", workers=2)
-        await world.settle(300)
-        await world.eventually(world.is_ready)
-        assert sorted((await ports(rolling)).values()) == ["6380"] * 3
-
-
-@pytest.mark.slow
-async def test_a_port_that_a_user_has_given_to_the_workers_is_theirs():
-    manifest = rolling_manifest(1)
-    manifest["spec"]["upgradeStrategy"] = {"type": "None"}
-    async with embedded_world() as world:
-        rolling = RollingWorld(world, manifest, refereed=False)
-        rolling.start_operator()
-        await rolling.create()
-        before = await ports(rolling)
-        await edit_port(rolling, port="6379", workers=2, RAY_PORT="7000")
-        await world.settle(120)
-        after = await ports(rolling)
-        assert before.items() <= after.items()
-        assert sorted(after.values()) == ["6379", "6379", "7000"]

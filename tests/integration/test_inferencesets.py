@@ -18,7 +18,7 @@ from controller.command.planning.planner import Planner
 from controller.devcluster.apiserver import StoredEvent
 from controller.devcluster.karpenter import ClaimBehaviour, node_claim_definition
 from controller.kaito.api import labels
-from controller.kaito.api.definitions import inference_set_definition, kaito_definitions
+from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inference_pool import INFERENCE_POOLS
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NodeClaim
@@ -30,12 +30,11 @@ from controller.kube.errors import KubeError
 from controller.kube.resources import STATEFUL_SETS
 from controller.ray.api import FeatureGates
 from controller.runtime.kind import Kind
-from tests.integration.definitions import drop_fields, put_in_place
 from tests.integration.harness import World, install_crds
 from tests.integration.inferencesets import SUCCEEDED, InferenceSets, served, set_manifest
 from tests.integration.test_rights import RULES, Rights
 from tests.integration.workspace_pools import PoolWorkspaces, definitions
-from tests.integration.workspaces import Cloud, Workspaces, manifest
+from tests.integration.workspaces import Cloud, Workspaces
 from tests.kaito.workspace.given_pool import POOLS
 from tests.kaito.workspace.test_permissions import NODE_CLASS_RULE
 
@@ -82,45 +81,6 @@ async def test_at_rest_nothing_is_asked_or_written(sets: InferenceSets):
 
 
 @embedded_only
-async def test_a_workspace_that_somebody_deletes_comes_back_under_its_name(sets: InferenceSets):
-    sets.start_operator()
-    await sets.create(replicas=2)
-    await sets.serves(2)
-    before = {each.metadata.name: each.metadata.uid for each in await sets.workspaces()}
-    lost = min(before)
-    await sets.world.user.delete(WORKSPACES, sets.world.namespace, lost)
-    await sets.world.settle(5)
-    await sets.serves(2)
-    after = {each.metadata.name: each.metadata.uid for each in await sets.workspaces()}
-    assert after.keys() == before.keys()
-    assert after[lost] != before[lost]
-
-
-@embedded_only
-async def test_a_taken_name_is_told_and_left_alone_and_used_once_it_is_free(sets: InferenceSets):
-    operator = sets.start_operator()
-    await sets.create(replicas=2)
-    await sets.serves(2)
-    name = min(each.metadata.name for each in await sets.workspaces())
-    await operator.kill()
-    await sets.world.user.delete(WORKSPACES, sets.world.namespace, name)
-    body = manifest(
-        name, metadata={"name": name, "labels": {labels.CREATED_BY_INFERENCE_SET: "models"}}
-    )
-    mine = await sets.world.user.create(WORKSPACES, sets.world.namespace, body)
-    sets.start_operator()
-    await sets.world.settle(120)
-    assert (
-        f"cannot create Workspace {name}: there is one of this name" in (await sets.condition())[2]
-    )
-    left = await sets.world.user.get(WORKSPACES, sets.world.namespace, name)
-    assert left.metadata.uid == mine.metadata.uid
-    assert left.metadata.controller is None
-    await sets.world.user.delete(WORKSPACES, sets.world.namespace, name)
-    await sets.serves(2, seconds=120)
-
-
-@embedded_only
 async def test_hundreds_of_replicas_come_in_batches_and_go_in_batches(sets: InferenceSets):
     sets.start_operator(KaitoOptions(batch=16))
     await sets.create(replicas=100)
@@ -128,35 +88,6 @@ async def test_hundreds_of_replicas_come_in_batches_and_go_in_batches(sets: Infe
     await sets.scale(0)
     await sets.are_gone(seconds=120)
     assert (sets.referee.created, sets.referee.deleted, sets.referee.violations) == (100, 100, [])
-
-
-@embedded_only
-async def test_a_definition_that_drops_the_number_deletes_nothing(sets: InferenceSets):
-    world = sets.world
-    sets.start_operator()
-    await sets.create(replicas=3)
-    await sets.serves(3)
-    await drop_fields(world, "spec.replicas", name=str(INFERENCE_SETS))
-    await world.settle(60)
-    assert len(await sets.workspaces()) == 3
-    events = [reason for reason, _ in await world.events_about("InferenceSet", "models")]
-    assert "DefinitionIncomplete" in events
-    await put_in_place(world, inference_set_definition())
-    await world.settle(60)
-    assert sets.referee.deleted == 0
-
-
-@embedded_only
-async def test_the_orphans_of_a_set_stay(sets: InferenceSets):
-    sets.start_operator()
-    await sets.create(replicas=2, finalizers=[labels.INFERENCE_SET_FINALIZER])
-    await sets.serves(2)
-    await sets.world.user.delete(
-        INFERENCE_SETS, sets.world.namespace, "models", propagation="Orphan"
-    )
-    await sets.world.settle(60)
-    assert len(await sets.workspaces()) == 2
-    assert all(each.metadata.controller is None for each in await sets.workspaces())
 
 
 @embedded_only

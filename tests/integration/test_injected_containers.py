@@ -9,16 +9,12 @@ import msgspec
 import pytest
 
 from controller.kube.objects import Pod
-from controller.kube.resources import JOBS, PODS
-from controller.ray.api import RAYCLUSTERS
+from controller.kube.resources import PODS
 from controller.ray.dashboard import JobStatus
-from tests.integration.harness import World, embedded_world, live, role
-from tests.integration.rays import Rays, forever, submitter
-from tests.integration.test_rayjob_bugs import running
+from tests.integration.harness import World, live, role
+from tests.integration.rays import Rays, submitter
 from tests.neighbours.sicknesses.admission import inject_sidecar
 from tests.ray.dashboard.simulated import Course
-from tests.ray.job.rayjobs import is_head_lost
-from tests.samples import case
 
 pytestmark = [pytest.mark.slow, pytest.mark.embedded_only, pytest.mark.timeout(300)]
 
@@ -42,46 +38,6 @@ def head_of(world: World) -> Pod:
     (head,) = [pod for pod in world.journal.present.values() if role(pod) == "head" and live(pod)]
     assert head.spec.containers[0].name == "istio-proxy"
     return head
-
-
-async def report(world: World, pod: Pod, **ray: Any) -> None:
-    """Change what the kubelet reports of the head's Ray container, and of no other."""
-    raw = msgspec.json.decode(msgspec.json.encode(pod.status.container_statuses))
-    statuses = [each | (ray if each["name"] == "ray-head" else {}) for each in raw]
-    assert statuses != raw
-    patched = {"status": {"containerStatuses": statuses}}
-    meta = pod.metadata
-    await world.user.merge_patch(PODS, meta.namespace, meta.name, patched, subresource="status")
-
-
-async def test_a_dead_head_behind_a_proxy_is_replaced():
-    (manifest,) = case("20-injected-container-first.yaml")
-    async with embedded_world() as world:
-        with with_webhook(world):
-            world.start_operator()
-            await world.user.create(RAYCLUSTERS, world.namespace, manifest)
-            await world.eventually(lambda: world.is_ready("injected"), seconds=120)
-            dead = head_of(world)
-            await report(world, dead, state={"terminated": {"exitCode": 1, "reason": "Error"}})
-
-            def is_replaced() -> bool:
-                heads = [each for each in world.journal.created.values() if role(each) == "head"]
-                return dead.metadata.uid not in world.journal.present and len(heads) == 2
-
-            await world.eventually(is_replaced, seconds=120)
-
-
-async def test_a_rayjob_does_not_go_on_without_its_job():
-    async with embedded_world() as world:
-        rays = Rays(world)
-        await rays.open()
-        rays.ray.course = lambda _body: forever()
-        with with_webhook(world):
-            rays.start_operator()
-            await rays.create()
-            await running(rays)
-            await report(world, head_of(world), restartCount=1)
-            assert is_head_lost(await rays.reaches("Failed", seconds=120))
 
 
 # -- rayJobs in a service mesh: a proxy that does not end stands in every submitter's pod ----------
@@ -137,11 +93,3 @@ async def test_a_submitter_that_fails_beside_a_proxy_is_tried_as_often_as_withou
     ]
     assert len(made) == 3, "backoffLimit is 2"
     assert rays.ray.submissions() == 0
-
-
-async def test_a_submitter_without_a_proxy_keeps_its_job(rays: Rays):
-    rays.start_operator()
-    await rays.create(submissionMode="K8sJobMode")
-    await rays.reaches("Complete", seconds=100)
-    await rays.world.settle(90)
-    assert len((await rays.world.user.list(JOBS, rays.world.namespace)).items) == 1

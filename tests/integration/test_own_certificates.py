@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import base64
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from controller.apimachinery.conditions import rfc3339
-from controller.devcluster.apiserver.object_writer import CreationOwners
 from controller.kube.errors import Invalid
 from controller.kube.resources import PODS, SECRETS
 from controller.ray.api import RAYCLUSTERS, FeatureGates
@@ -132,24 +129,6 @@ async def test_keys_are_in_their_secrets_and_nowhere_else(
 
 
 @pytest.mark.embedded_only
-async def test_a_certificate_is_issued_anew_fifteen_days_before_its_end(world: World):
-    await running(world)
-    first = await content(world, HEAD)
-    end = rfc3339(world.wall() + timedelta(days=15, seconds=60))
-    body = {"metadata": {"annotations": {"manta.dev/certificate-end": end}}}
-    await world.user.merge_patch(SECRETS, world.namespace, HEAD, body)
-    await world.settle(55)
-    assert await content(world, HEAD) == first
-    await world.settle(10)
-    second = await content(world, HEAD)
-    assert second["ca.crt"] == first["ca.crt"]
-    assert second["tls.crt"] != first["tls.crt"]
-    leaf = x509.load_pem_x509_certificate(second["tls.crt"])
-    assert leaf.not_valid_after_utc - world.wall() > timedelta(days=89)
-    await world.events_about("RayCluster", "example", "MTLSCertificatesUpdated")
-
-
-@pytest.mark.embedded_only
 async def test_a_deleted_certificate_comes_back_with_the_same_authority(world: World):
     authority = await running(world)
     trusted = (await content(world, authority))["tls.crt"]
@@ -157,23 +136,6 @@ async def test_a_deleted_certificate_comes_back_with_the_same_authority(world: W
     await world.becomes(lambda: names(world), lambda found: WORKER in found)
     await follows(world, 1)
     assert (await content(world, WORKER))["ca.crt"] == trusted
-
-
-@pytest.mark.embedded_only
-@pytest.mark.parametrize("damage", [{"tls.key": "ZGFtYWdlZA=="}, {"tls.crt": None}])
-async def test_a_damaged_certificate_is_issued_again_once(world: World, damage: Json):
-    assert world.server is not None
-    writer = world.server._handler.writer
-    writer._owners = CreationOwners(world.wall, tracks_all_writers=True)  # as real servers do
-    await running(world)
-    first = await secret(world, HEAD)
-    await world.client("somebody").merge_patch(SECRETS, world.namespace, HEAD, {"data": damage})
-    await world.settle(5)
-    second = await secret(world, HEAD)
-    assert second["data"]["tls.key"] not in {first["data"]["tls.key"], "ZGFtYWdlZA=="}
-    assert "localhost" in await issued_to(world, HEAD)
-    await world.settle(60)
-    assert await secret(world, HEAD) == second
 
 
 @pytest.mark.embedded_only

@@ -14,7 +14,7 @@ from controller.command.planning.plan import text_of
 from controller.command.planning.planner import Planner
 from controller.command.planning.upgrades import Usage
 from controller.kube.resources import PODS
-from controller.ray.api import RAYCLUSTERS, labels
+from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from tests.integration.harness import World, example_cluster
 from tests.integration.rayservices import Services, serve_config, service_manifest, with_image
@@ -102,15 +102,6 @@ async def test_each_of_very_many_pods_may_have_a_step_of_its_own(
     assert len(shapes(await planned(world, edition(NEW, replicas=10)))) == 11
 
 
-async def test_without_a_surge_old_pods_go_first(world: World):
-    await running(world, edition())
-    plan = await planned(world, edition(NEW, maxSurge=0, maxUnavailable=2, drainTimeoutSeconds=0))
-    assert shapes(plan) == [(("workers", 0, 2, 2),), (("workers", 0, 1, 1),)]
-    assert plan.rolling is not None
-    assert plan.rolling.peak == plan.rolling.before
-    assert plan.rolling.drains == 0
-
-
 async def test_the_time_is_measured_from_the_present_pods(world: World):
     await running(world, edition())
     plan = await planned(world, edition(NEW))
@@ -141,24 +132,6 @@ async def test_another_version_of_ray_is_said_to_replace_nothing(world: World):
     assert plan.rolling is None
     assert not [item for item in plan.items if item.kind == "Pod"]
     assert any("says Ray 2.60.0, and the cluster runs Ray 2.52.0" in each for each in plan.notes)
-
-
-async def test_the_annotation_is_planned_for_too(world: World):
-    first, second = edition(), edition(NEW)
-    for each in (first, second):
-        each["spec"]["upgradeStrategy"] = {}
-        each["metadata"]["annotations"] = {labels.UPGRADE_STRATEGY: "RollingUpdate"}
-    await running(world, first)
-    assert len(shapes(await planned(world, second))) == 4
-
-
-@pytest.mark.parametrize("strategy", ["None", "Recreate"])
-async def test_other_strategies_have_no_steps(world: World, strategy: str):
-    first, second = edition(), edition(NEW)
-    for each in (first, second):
-        each["spec"]["upgradeStrategy"] = {"type": strategy}
-    await running(world, first)
-    assert (await planned(world, second)).rolling is None
 
 
 # -- RayServices ---------------------------------------------------------------------------------
@@ -258,34 +231,12 @@ async def test_an_added_group_and_new_bounds_are_planned_in_place_with_their_pod
     ]
 
 
-async def test_nothing_is_planned_for_what_is_as_it_should_be(services: Services):
-    await running_service(services, sized())
-    plan = await planned_service(services, sized())
-    assert (plan.items, plan.rollout) == ((), None)
-
-
-async def test_without_zero_downtime_a_new_image_is_planned_as_nothing(services: Services):
-    manifest = sized(upgradeStrategy={"type": "None"})
-    await running_service(services, manifest)
-    plan = await planned_service(services, with_image(manifest, "rayproject/ray:2.53.0"))
-    assert plan.edits
-    assert plan.rollout is None
-
-
 async def test_a_suspension_is_planned_as_the_end_of_the_cluster(services: Services):
     name = await running_service(services, sized())
     plan = await planned_service(services, sized(suspend=True))
     assert steps(plan) == [("delete", name)]
     assert plan.rollout is not None
     assert plan.rollout.after == Usage()
-
-
-async def test_a_refused_edit_names_the_field_and_nothing_is_planned(services: Services):
-    await running_service(services, sized())
-    edited = sized(serveConfigV2="applications: 3")
-    plan = await planned_service(services, edited)
-    assert plan.problem.startswith("spec.serveConfigV2")
-    assert (plan.items, plan.rollout) == ((), None)
 
 
 async def test_the_text_says_the_order_and_the_peak_and_json_has_them(services: Services):

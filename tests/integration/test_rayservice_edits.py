@@ -10,12 +10,8 @@ import yaml
 
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.api.rayservice import RAYSERVICES
 from tests.integration.rayservices import (
     Services,
-    condition,
-    message,
-    reason,
     serve_config,
     service_manifest,
     with_image,
@@ -63,38 +59,6 @@ async def test_what_is_taken_out_of_the_config_is_taken_from_ray(
     assert await services.is_ready()
 
 
-async def test_an_operator_that_starts_sends_no_config_again(services: Services):
-    operator = services.start_operator()
-    name = await services.deployed()
-    await services.world.settle(5)
-    await operator.kill()
-    services.start_operator()
-    await services.world.settle(60)
-    assert len(services.serve_of(name).puts) == 1
-
-
-async def test_without_upgrades_a_config_reaches_the_cluster_that_stays(services: Services):
-    services.start_operator()
-    manifest = service_manifest(upgradeStrategy={"type": "None"})
-    name = await services.deployed(manifest)
-    edited = with_image(manifest, IMAGE)
-    await services.edit(edited)
-    status = await services.reaches(lambda s: "former" in message(s, "UpgradeInProgress"))
-    assert message(status, "UpgradeInProgress").startswith(
-        f"cluster {name} keeps its former rayClusterConfig, as the upgrade strategy is None; "
-    )
-    edited["spec"]["serveConfigV2"] = serve_config("later")
-    await services.edit(edited)
-    await services.world.eventually(lambda: services.told() == [["hi", "later"]])
-    await services.world.settle(30)
-    assert await services.clusters() == [name]
-
-    await services.world.user.delete(RAYCLUSTERS, services.world.namespace, name)
-    await services.taken_over(name)
-    assert services.told()[1:] == [["later"]]
-    assert message(await services.status(), "UpgradeInProgress") == ""
-
-
 async def test_a_renamed_service_leaves_one_that_follows_the_upgrades(services: Services):
     services.start_operator()
     manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
@@ -115,74 +79,6 @@ async def test_a_renamed_service_leaves_one_that_follows_the_upgrades(services: 
     await services.world.settle(30)
     assert await services.selected("svc-serve-svc") == ""
     assert await services.is_ready()
-
-
-async def test_a_former_service_that_is_being_deleted_stops_no_upgrade(services: Services):
-    services.start_operator()
-    manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
-    old = await services.deployed(manifest)
-    user, namespace = services.world.user, services.world.namespace
-    held = {"metadata": {"finalizers": ["example.net/load-balancer"]}}
-    await user.merge_patch(SERVICES, namespace, "svc-serve-svc", held)
-    manifest["spec"]["serveService"] = {"metadata": {"name": "mine"}}
-    await services.edit(manifest)
-    await services.world.eventually(lambda: services.selected("mine"))
-    await user.delete(SERVICES, namespace, "svc-serve-svc")
-    await services.edit(with_image(manifest, IMAGE))
-    await services.taken_over(old)
-    freed = {"metadata": {"finalizers": None}}
-    await user.merge_patch(SERVICES, namespace, "svc-serve-svc", freed)
-
-
-async def test_a_service_cannot_have_the_name_of_that_of_the_head(services: Services):
-    operator = services.start_operator()
-    await services.create(service_manifest(serveService={"metadata": {"name": "svc-head-svc"}}))
-    status = await services.reaches(lambda s: reason(s, "Ready") == "ValidationFailed")
-    assert message(status, "Ready") == (
-        "spec.serveService.metadata.name: is svc-head-svc, the name of the service of the head; "
-        "choose another one"
-    )
-    since = len(operator.transport.journal.entries)
-    await services.world.settle(60)
-    assert not [e for e in operator.transport.journal.entries[since:] if e.attributes.writes]
-
-
-def foreign(name: str) -> dict[str, Any]:
-    spec = {"selector": {"app": "other"}, "ports": [{"port": 80}]}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
-
-
-@pytest.mark.parametrize("name", ["svc-serve-svc", "svc-head-svc"])
-async def test_a_service_of_another_owner_in_the_way_is_named_and_waited_for(
-    services: Services, name: str
-):
-    services.start_operator()
-    user, namespace = services.world.user, services.world.namespace
-    await user.create(SERVICES, namespace, foreign(name))
-    await services.create()
-    said = f"Service {name} exists and belongs to no controller; delete it, or rename the RaySer"
-    await services.reaches(lambda s: said in message(s, "Ready"))
-    await services.world.settle(30)
-    found = await user.get(SERVICES, namespace, name)
-    assert found.spec.selector == {"app": "other"}
-    await user.delete(SERVICES, namespace, name)
-    await services.serving()
-    await services.world.eventually(services.active)
-    assert await services.selected(name) == await services.active()
-
-
-async def test_names_of_which_one_begins_with_another_are_kept_apart(services: Services):
-    services.start_operator()
-    names = ["svc", "svc-serve", "a" * 46, "a" * 47]
-    for name in names:
-        await services.create(service_manifest(name))
-    clusters = [await services.serving(name) for name in names]
-    assert len(set(clusters)) == len(names)
-    await services.world.user.delete(RAYSERVICES, services.world.namespace, "a" * 46)
-    await services.world.settle(60)
-    assert sorted(await services.clusters()) == sorted({*clusters} - {clusters[2]})
-    assert await services.is_ready("a" * 47)
-    assert condition(await services.status("svc-serve"), "Ready") == "True"
 
 
 # -- groups of workers ---------------------------------------------------------------------------
@@ -241,28 +137,6 @@ async def test_a_new_group_between_others_is_added_to_the_running_cluster(servic
     await services.world.settle(60)
     assert await services.clusters() == [name]
     assert await replicas(services, name) == {"a": 3, "b": 1, "c": 1}
-
-
-async def test_numbers_of_an_autoscaler_stay_with_their_groups(services: Services):
-    services.start_operator()
-    manifest = two_groups(enableInTreeAutoscaling=True)
-    name = await services.deployed(manifest)
-    world = services.world
-    cluster = await world.user.get(RAYCLUSTERS, world.namespace, name)
-    chosen = [{**group, "replicas": 4} for group in cluster.spec["workerGroupSpecs"]]
-    chosen[1]["replicas"] = 2
-    await world.user.merge_patch(
-        RAYCLUSTERS, world.namespace, name, {"spec": {"workerGroupSpecs": chosen}}
-    )
-    groups(manifest).reverse()
-    groups(manifest)[0]["maxReplicas"] = 9  # of b
-    await services.edit(manifest)
-    await world.settle(60)
-    assert await services.clusters() == [name]
-    assert await replicas(services, name) == {"a": 4, "b": 2}
-    cluster = await world.user.get(RAYCLUSTERS, world.namespace, name)
-    bounds = {each["groupName"]: each["maxReplicas"] for each in cluster.spec["workerGroupSpecs"]}
-    assert bounds == {"a": 5, "b": 9}
 
 
 async def test_what_another_version_has_recorded_is_rewritten_and_no_cluster_is_made(

@@ -9,7 +9,6 @@ import pytest
 import pytest_asyncio
 
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS, SERVICES
-from controller.ray.api import RAYCLUSTERS
 from tests.fakes.gateways import (
     SimulatedListeners,
     install_gateway_api,
@@ -24,14 +23,12 @@ from tests.integration.incremental import (
     capacities,
     heads_of,
     incremental_manifest,
-    third,
     watched,
     with_resources,
     without_capacity,
 )
 from tests.integration.rayservices import Services, condition, message, reason, serve_config
-from tests.integration.test_rayservices import REST, greeting
-from tests.ray.dashboard.simulated import Fault
+from tests.integration.test_rayservices import greeting
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -125,20 +122,6 @@ async def test_at_every_capacity_only_the_target_capacity_of_a_put_to_the_active
     assert await services.clusters() == [new]
 
 
-async def test_the_interval_between_two_changes_of_the_weights_is_respected(
-    services: Services, listeners: SimulatedListeners
-):
-    manifest = incremental_manifest()
-    old = await serving(services, manifest)
-    async with watched(services, listeners) as upgrades:
-        await services.edit(with_resources(manifest, replicas=4))
-        await upgraded(services, old)
-    pauses = between(upgrades.moved)
-    assert len(pauses) >= 3
-    assert all(pause >= INTERVAL - 1.5 for pause in pauses)
-    assert all(pause < INTERVAL + 10 for pause in pauses)
-
-
 async def half_way(services: Services, weight: int = 40) -> dict[str, Any]:
     """Wait until the pending cluster has this share of the requests; the status then."""
     return await services.reaches(
@@ -207,31 +190,6 @@ async def test_an_upgrade_ends_step_by_step_whatever_the_specification_says(
     assert listeners.weights == {ROUTE: {f"{new}-serve-svc": 100}}
     assert await services.clusters() == [new]
     assert reason(await services.status(), "Ready") == "ValidationFailed"
-
-
-async def test_a_third_specification_is_rolled_out_after_the_rollback(
-    services: Services, listeners: SimulatedListeners
-):
-    manifest = incremental_manifest()
-    old = await serving(services, manifest)
-    puts = services.serve_of(old).puts
-    async with watched(services, listeners) as upgrades:
-        second = with_resources(manifest, replicas=4)
-        await services.edit(second)
-        await half_way(services)
-        given_up = services.serve_of(await services.pending()).puts
-        await services.edit(third(manifest))
-        await services.world.settle(5)
-        await services.world.operators[-1].kill()
-        services.start_operator()
-        last = await upgraded(services, old)
-        await services.world.settle(60)
-        last_puts = services.serve_of(last).puts
-    assert not upgrades.failures
-    assert {greeting(put) for put in puts} == {"hi"}
-    assert {greeting(put) for put in given_up} == {"hello"}
-    assert {greeting(put) for put in last_puts} == {"third"}
-    assert await services.clusters() == [last]
 
 
 @pytest.mark.vital
@@ -306,47 +264,6 @@ async def test_an_operator_killed_in_the_middle_changes_nothing(
     assert {greeting(put) for put in new_puts} == {"hello"}
 
 
-async def test_a_gateway_that_is_not_programmed_stops_the_upgrade_and_is_named(
-    services: Services, listeners: SimulatedListeners
-):
-    manifest = incremental_manifest()
-    listeners.problem = "no address is left"
-    old = await serving(services, manifest)
-    status = await services.status()
-    assert condition(status, "Ready") == "True"
-    assert "no address is left" in message(status, "UpgradeInProgress")
-    puts = len(services.serve_of(old).puts)
-    await services.edit(with_resources(manifest, replicas=4))
-    await services.reaches(lambda s: "no address is left" in message(s, "UpgradeInProgress"))
-    await services.world.settle(120)
-    status = await services.status()
-    assert status["pendingServiceStatus"]["targetCapacity"] == 0
-    assert "waits for the gateway" in message(status, "UpgradeInProgress")
-    assert capacities(services.serve_of(old).puts[puts:]) in ([], [100])
-    assert await services.active() == old
-    listeners.problem = ""
-    touched = {"metadata": {"labels": {"touched": "true"}}}
-    await services.world.user.merge_patch(
-        GATEWAYS, services.world.namespace, "svc-gateway", touched
-    )
-    await upgraded(services, old)
-
-
-async def test_a_gateway_that_is_late_is_waited_for(
-    services: Services, listeners: SimulatedListeners
-):
-    manifest = incremental_manifest(intervalSeconds=1)
-    old = await serving(services, manifest)
-    listeners.delay = 15.0
-    async with watched(services, listeners) as upgrades:
-        await services.edit(with_resources(manifest, replicas=4))
-        await upgraded(services, old)
-        await services.world.settle(60)
-    assert not upgrades.failures
-    pauses = between(upgrades.moved)
-    assert all(pause >= listeners.delay for pause in pauses), pauses
-
-
 async def test_the_gateway_api_may_be_installed_while_an_upgrade_waits_for_it(
     world: World, services: Services
 ):
@@ -362,30 +279,6 @@ async def test_the_gateway_api_may_be_installed_while_an_upgrade_waits_for_it(
     await world.settle(60)
     assert await services.active() == old
     assert await services.selected() == old
-    await install_gateway_api(world)
-    async with simulated_gateways(world):
-        await upgraded(services, old)
-
-
-async def test_without_the_gateway_api_that_was_there_an_upgrade_waits_until_it_is_back(
-    services: Services,
-):
-    world, manifest = services.world, incremental_manifest()
-    async with simulated_gateways(world):
-        old = await serving(services, manifest)
-        await services.edit(with_resources(manifest, replicas=4))
-        status = await half_way(services)
-    weight = status["pendingServiceStatus"]["trafficRoutedPercent"]
-    await remove_gateway_api(world)
-    await services.reaches(
-        lambda s: "Gateway API is not installed" in message(s, "UpgradeInProgress")
-    )
-    await world.settle(REST)
-    status = await services.status()
-    assert status["pendingServiceStatus"]["trafficRoutedPercent"] == weight
-    assert condition(status, "Ready") == "True"
-    assert len(await services.clusters()) == 2
-    assert world.operators[-1].operator.caches.unready() is None
     await install_gateway_api(world)
     async with simulated_gateways(world):
         await upgraded(services, old)
@@ -430,54 +323,3 @@ async def test_a_suspension_in_an_upgrade_deletes_gateway_and_route_too(
     await services.patch(suspend=False)
     await services.serving()
     await services.world.eventually(lambda: listeners.weights.get(ROUTE))
-
-
-async def test_what_users_add_to_gateway_and_route_stays_and_weights_are_repaired(
-    services: Services, listeners: SimulatedListeners
-):
-    name = await serving(services, incremental_manifest())
-    user, namespace = services.world.user, services.world.namespace
-    route = await user.get_raw(HTTP_ROUTES, namespace, ROUTE)
-    route["spec"]["hostnames"] = ["serve.example.net"]
-    route["spec"]["parentRefs"].append({"name": "central"})
-    route["spec"]["rules"][0]["timeouts"] = {"request": "10s"}
-    route["spec"]["rules"][0]["backendRefs"][0]["weight"] = 7
-    await user.replace(HTTP_ROUTES, namespace, ROUTE, route)
-    await services.world.settle(10)
-    found = await user.get(HTTP_ROUTES, namespace, ROUTE)
-    assert found.spec.hostnames == ("serve.example.net",)
-    assert [ref["name"] for ref in found.spec.parent_refs] == ["svc-gateway", "central"]
-    assert found.spec.rules[0]["timeouts"] == {"request": "10s"}
-    assert listeners.weights == {ROUTE: {f"{name}-serve-svc": 100}}
-    requests = services.world.operators[-1].transport.journal.entries
-    since = len(requests)
-    await services.world.settle(REST)
-    assert not [each for each in requests[since:] if each.attributes.writes]  # I9
-
-
-async def test_requests_leave_a_lost_cluster_even_while_the_specification_is_invalid(
-    services: Services, listeners: SimulatedListeners
-):
-    manifest = incremental_manifest()
-    old = await serving(services, manifest)
-    edited = with_resources(manifest, replicas=4)
-    await services.edit(edited)
-    await half_way(services)
-    await services.patch(serveConfigV2="applications: 1")
-    await services.reaches(lambda s: reason(s, "Ready") == "ValidationFailed")
-    new = await services.pending()
-    services.ray.fault(Fault.REFUSES, cluster=await uid_of(services, new))
-    [head] = heads_of(services, new)
-    await services.world.user.delete(PODS, services.world.namespace, head)
-    await services.reaches(lambda s: s["pendingServiceStatus"]["trafficRoutedPercent"] == 0)
-    await services.world.eventually(
-        lambda: listeners.weights[ROUTE].get(f"{new}-serve-svc", 0) == 0, seconds=10
-    )
-    services.ray.fault(None, cluster=await uid_of(services, new))
-    await services.edit(edited)
-    assert await upgraded(services, old) == new
-
-
-async def uid_of(services: Services, cluster: str) -> str:
-    found = await services.world.user.get(RAYCLUSTERS, services.world.namespace, cluster)
-    return found.metadata.uid

@@ -7,7 +7,6 @@ import json
 
 import pytest
 
-from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from tests.integration.harness import REAL_KUBECONFIG, cluster_of
 from tests.integration.rayservices import (
@@ -106,18 +105,6 @@ async def test_a_suspended_service_leaves_nothing_and_comes_back(services: Servi
     assert condition(status, "Suspended") == "False"
 
 
-async def test_edits_of_a_suspended_service_are_seen(services: Services):
-    services.start_operator()
-    await services.create(service_manifest(suspend=True))
-    await services.reaches(lambda s: condition(s, "Suspended") == "True")
-    for config, said in (("applications: 1", "ValidationFailed"), (serve_config(), SUSPENDED)):
-        await services.patch(serveConfigV2=config)
-        edited = (await services.service()).metadata.generation
-        status = await services.reaches(lambda s, e=edited: s["observedGeneration"] == e)
-        assert reason(status, "Ready") == said
-        assert condition(status, "Suspended") == "True"
-
-
 async def test_a_reverted_edit_makes_nothing_new(services: Services):
     services.start_operator()
     manifest = service_manifest()
@@ -128,41 +115,6 @@ async def test_a_reverted_edit_makes_nothing_new(services: Services):
     await services.reaches(lambda s: not s.get("pendingServiceStatus"))
     await services.world.eventually(lambda: _only(services, name), seconds=120)
     assert await services.active() == name
-
-
-async def test_a_third_specification_replaces_the_pending_cluster(services: Services):
-    services.start_operator()
-    manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
-    first = await services.deployed(manifest)
-    await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
-    second = (
-        await services.reaches(lambda s: s.get("pendingServiceStatus", {}).get("rayClusterName"))
-    )["pendingServiceStatus"]["rayClusterName"]
-    await services.edit(with_image(manifest, "rayproject/ray:2.54.0"))
-    await services.reaches(
-        lambda s: s["activeServiceStatus"]["rayClusterName"] not in {first, second}
-    )
-    third = await services.active()
-    await services.world.eventually(lambda: _only(services, third), seconds=120)
-
-
-async def test_an_upgrade_goes_on_after_the_operator_was_killed(services: Services):
-    operator = services.start_operator()
-    manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
-    old = await services.deployed(manifest)
-    failures: list[str] = []
-    async with asked(services, failures):
-        edited = with_image(manifest, "rayproject/ray:2.53.0")
-        edited["spec"]["serveConfigV2"] = serve_config("hello")
-        await services.edit(edited)
-        await services.reaches(lambda s: s.get("pendingServiceStatus", {}).get("rayClusterName"))
-        await operator.kill()
-        await services.world.settle(5)
-        services.start_operator()
-        await services.taken_over(old)
-        await services.world.settle(60)
-    assert not failures
-    assert [greeting(put) for put in services.serve_of(await services.active()).puts] == ["hello"]
 
 
 async def test_a_service_that_does_not_serve_in_time_is_given_up_until_it_is_edited(
@@ -208,30 +160,6 @@ async def test_a_head_whose_proxy_has_died_gets_no_requests_until_it_is_back(ser
     assert services.heads()[0].metadata.labels["ray.io/serve"] == "false"
     services.ray.fault(None, proxy=head.metadata.uid)
     await services.reaches(lambda s: s.get("numServeEndpoints") == 2, seconds=40)
-
-
-async def test_a_dashboard_that_finds_no_controller_takes_no_requests_away(services: Services):
-    services.start_operator()
-    name = await services.deployed()
-    await services.reaches(lambda s: s.get("numServeEndpoints") == 2)
-    services.ray.fault(Fault.NO_CONTROLLER)
-    await services.world.settle(60)
-    assert (await services.status())["numServeEndpoints"] == 2
-    assert services.heads()[0].metadata.labels["ray.io/serve"] == "true"
-    assert len(services.serve_of(name).puts) == 1
-
-
-async def test_a_cluster_of_another_operator_keeps_the_config_that_ray_has(services: Services):
-    services.start_operator()
-    name = await services.deployed()
-    own = ("serve-config", "serve-config-hash", "made-from")
-    forgotten = {"metadata": {"annotations": {f"manta.dev/{key}": None for key in own}}}
-    await services.world.user.merge_patch(RAYCLUSTERS, services.world.namespace, name, forgotten)
-    await services.world.settle(60)
-    assert await services.clusters() == [name]
-    assert len(services.serve_of(name).puts) == 1
-    cluster = await services.world.user.get(RAYCLUSTERS, services.world.namespace, name)
-    assert "manta.dev/serve-config" in cluster.metadata.annotations
 
 
 async def _only(services: Services, *names: str) -> bool:

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, labels
-from tests.integration.definitions import drop_fields, kuberays_definition, put_in_place
+from tests.integration.definitions import kuberays_definition, put_in_place
 from tests.integration.harness import World, embedded_world
 from tests.integration.kuberay import Legacy
 from tests.integration.rolling import IMAGE, RollingWorld, rolling_manifest
@@ -58,39 +57,6 @@ async def test_with_kuberays_definition_an_annotation_asks_for_the_same() -> Non
         assert [str(e) for e in later if "events" not in e.attributes.resource] == []
 
 
-async def test_where_the_definition_lacks_fields_of_groups_a_person_deletes_the_pods() -> None:
-    async with embedded_world() as world:
-        await drop_fields(world, "spec.workerGroupSpecs.numOfHosts")
-        rolling = RollingWorld(world, without_strategy(2))
-        rolling.start_operator()
-        await rolling.create()
-        before = uids(rolling)
-        await annotate(rolling)
-        await rolling.edit("new")
-        await world.settle(60)
-        assert uids(rolling) == before
-        assert "DeletionHeld" in (await rolling.condition())["message"]
-        for pod in rolling.workers():
-            await world.user.delete(PODS, world.namespace, pod.metadata.name)
-        await world.settle(60)
-        assert len(uids(rolling)) == 2
-        assert not before & uids(rolling)
-
-
-async def test_the_annotation_reaches_pods_that_an_earlier_edit_has_outdated() -> None:
-    async with embedded_world() as world:
-        rolling = RollingWorld(world, without_strategy(2))
-        rolling.start_operator()
-        await rolling.create()
-        before = uids(rolling)
-        await rolling.edit("new")
-        await world.settle(30)
-        assert uids(rolling) == before
-        await annotate(rolling)
-        await rolling.completes()
-        assert not before & uids(rolling)
-
-
 def legacy_manifest(**more: Any) -> dict[str, Any]:
     manifest = without_strategy(3, **more)
     manifest["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["image"] = IMAGE
@@ -134,20 +100,6 @@ async def test_a_cluster_taken_over_from_kuberay_is_rolled_once_and_only_after_a
         assert len(world.journal.created) == 2 * len(before) == 8
         assert world.journal.most_live_heads == 1
         assert rolling.referee.wrong == []
-
-
-async def test_an_edit_while_no_operator_ran_is_rolled_out_once() -> None:
-    async with embedded_world() as world:
-        rolling = RollingWorld(world, legacy_manifest())
-        await taken_over(rolling)
-        before = uids(rolling)
-        await rolling.patch(ROLL)
-        rolling.start_operator()
-        await world.settle(200)
-        condition = await rolling.condition()
-        assert condition["reason"] == "HeadNeedsFaultTolerance", "nobody knows what was edited"
-        assert not before & uids(rolling)
-        assert world.journal.workers_created() == 6
 
 
 both = pytest.mark.parametrize("version", ["v1", "v2"])

@@ -10,13 +10,9 @@ import pytest
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.testing.faults import (
-    ErrorResponse,
     JournalEntry,
     Lag,
-    LostRequest,
-    LostResponse,
     Rule,
-    on_write,
 )
 from tests.integration.harness import (
     RunningOperator,
@@ -32,7 +28,6 @@ pytestmark = pytest.mark.slow
 HOSTS = 3
 REPLICAS = 2
 WHOLE = {str(number) for number in range(HOSTS)}
-CREATES = frozenset({"create"})
 
 
 def manifest(replicas: int = REPLICAS) -> dict[str, Any]:
@@ -64,17 +59,6 @@ async def start(world: World, *rules: Rule) -> RunningOperator:
     return operator
 
 
-async def test_a_cluster_with_several_hosts_per_replica_becomes_ready(world: World):
-    await start(world)
-    await world.eventually(world.is_ready)
-    assert whole(world)
-    status = (await world.cluster()).status
-    assert status["desiredWorkerReplicas"] == HOSTS * REPLICAS
-    assert status["readyWorkerReplicas"] == HOSTS * REPLICAS
-    assert len(world.journal.created) == HOSTS * REPLICAS + 1
-    assert not world.journal.marked
-
-
 async def test_one_lost_host_costs_its_slice_and_no_other(world: World):
     await start(world)
     await world.eventually(world.is_ready)
@@ -89,49 +73,6 @@ async def test_one_lost_host_costs_its_slice_and_no_other(world: World):
     await world.settle(10)
     assert world.journal.workers_created() == HOSTS * (REPLICAS + 1)
     assert world.journal.workers_deleted() == HOSTS
-
-
-async def test_naming_one_host_takes_its_slice_away(world: World):
-    await start(world)
-    await world.eventually(world.is_ready)
-    named = min(world.journal.workers(), key=lambda pod: pod.metadata.name)
-    gone = (named.metadata.labels or {})["ray.io/worker-group-replica-name"]
-    path = "/spec/workerGroupSpecs/0"
-    strategy = {"workersToDelete": [named.metadata.name]}
-    operations = [
-        {"op": "replace", "path": f"{path}/replicas", "value": REPLICAS - 1},
-        {"op": "add", "path": f"{path}/scaleStrategy", "value": strategy},
-    ]
-    await world.user.json_patch(RAYCLUSTERS, world.namespace, "example", operations)
-    await world.eventually(lambda: whole(world, REPLICAS - 1))
-    await world.settle(10)
-    assert gone not in slices(world)
-    assert world.journal.workers_deleted() == HOSTS
-
-
-@pytest.mark.parametrize("number", range(HOSTS * REPLICAS))
-async def test_while_pods_are_refused_no_host_that_exists_is_deleted(world: World, number: int):
-    quota = ErrorResponse(403, "Forbidden", "exceeded quota: pods")
-    rule = Rule(quota, "pods", CREATES, lambda name: "-worker-" in name, skip=number, times=8)
-    await start(world, rule)
-    await world.eventually(world.is_ready, seconds=240)  # one try after 1, 2, 4 ... 30 s
-    assert whole(world)
-    assert not world.journal.marked
-    assert world.journal.workers_created() == HOSTS * REPLICAS
-
-
-@pytest.mark.embedded_only
-@pytest.mark.parametrize("fault", [LostResponse(), LostRequest()], ids=["answer", "request"])
-@pytest.mark.parametrize("number", range(1, HOSTS * REPLICAS + 3))
-async def test_a_lost_write_neither_doubles_a_host_nor_costs_a_slice(
-    world: World, fault: LostResponse | LostRequest, number: int
-):
-    await start(world, on_write(fault, number, "pods"))
-    await world.eventually(world.is_ready, seconds=120)
-    await world.settle(30)
-    assert whole(world)
-    assert not world.journal.marked
-    assert world.journal.workers_created() == HOSTS * REPLICAS
 
 
 @pytest.mark.embedded_only

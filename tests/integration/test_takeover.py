@@ -174,28 +174,6 @@ async def test_of_a_cluster_that_lost_a_group_only_the_pods_of_that_group_go(wor
     assert touched(world, legacy) == ([], sorted(orphans))
 
 
-async def test_a_scale_up_that_was_half_done_is_completed(world: World):
-    legacy = Legacy(world, example_cluster(replicas=5))
-    await legacy.create()
-    await legacy.add_head()
-    await legacy.add_workers(2)
-    await take_over(world)
-    made, gone = touched(world, legacy)
-    assert (len(made), gone) == (3, [])
-    indices = await labels_of(world, "ray.io/worker-group-replica-index")
-    assert indices == ["0", "1", "2", "3", "4", "None"]
-
-
-async def test_a_scale_down_that_was_half_done_is_completed(world: World):
-    legacy = Legacy(world, example_cluster(replicas=2))
-    await legacy.create()
-    await legacy.add_head()
-    await legacy.add_workers(4)
-    await take_over(world)
-    made, gone = touched(world, legacy)
-    assert (made, len(gone)) == ([], 2)
-
-
 async def test_workers_that_the_autoscaler_had_named_go_and_no_others(world: World):
     legacy = Legacy(world, autoscaled(2))
     await legacy.create()
@@ -241,18 +219,6 @@ async def test_under_recreate_a_head_of_kuberay_is_stamped_anew_and_nothing_else
     assert annotations["ray.io/kuberay-version"].startswith("manta-")
 
 
-async def test_a_recreation_that_was_half_done_is_completed(world: World):
-    manifest = example_cluster()
-    manifest["spec"]["upgradeStrategy"] = {"type": "Recreate"}
-    legacy = Legacy(world, manifest)
-    await legacy.create()  # KubeRay deletes all pods at once and makes them in later passes
-    await legacy.add_head()
-    await legacy.add_workers(1)
-    await take_over(world)
-    made, gone = touched(world, legacy)
-    assert (len(made), gone) == (1, [])
-
-
 async def test_half_a_slice_of_kuberay_goes_whole_and_is_made_anew_once(world: World):
     legacy = Legacy(world, multi_host(2))
     await legacy.create()
@@ -264,16 +230,6 @@ async def test_half_a_slice_of_kuberay_goes_whole_and_is_made_anew_once(world: W
     assert (len(made), gone) == (2, half)
     hosts = await labels_of(world, "ray.io/replica-host-index")
     assert hosts == ["0", "0", "1", "1", "None"]
-
-
-async def test_a_cluster_without_head_gets_exactly_one(world: World):
-    legacy = Legacy(world)
-    await legacy.create(status={"head": {"podName": "example-head-zzzzz", "podIP": "10.0.0.1"}})
-    await legacy.add_workers(2)
-    await take_over(world)
-    made, gone = touched(world, legacy)
-    assert (len(made), gone) == (1, [])
-    assert world.journal.most_live_heads == 1
 
 
 async def kuberays_view(world: World) -> list[str]:

@@ -12,7 +12,6 @@ from controller.command.planning.planner import Planner
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.labels import OWN_PREFIX
-from controller.ray.api.rayservice import RAYSERVICES
 from tests.integration.harness import REAL_KUBECONFIG, World
 from tests.integration.rayservices import (
     Services,
@@ -158,26 +157,6 @@ async def test_no_config_is_stored_while_serves_controller_does_not_answer(
     assert [greeting(put) for put in services.serve_of(name).puts] == ["hi"]
 
 
-async def test_the_wanted_config_is_stored_once_no_serve_has_answered_for_a_minute(
-    world: World, services: Services
-):
-    former = services.start_operator()
-    name = await services.deployed(service_manifest(excludeHeadPodFromServeSvc=True))
-    await former.kill()
-    await leave_as_kuberay(services)
-    services.ray.fault(Fault.NO_CONTROLLER)
-    services.start_operator()
-
-    async def is_stored() -> bool:
-        cluster = await world.user.get(RAYCLUSTERS, world.namespace, name)
-        return "manta.dev/serve-config" in cluster.metadata.annotations
-
-    await world.settle(55)
-    assert not await is_stored()
-    await world.settle(10)
-    assert await is_stored()
-
-
 async def test_a_replaced_cluster_that_waits_for_its_deletion_stops_no_take_over(
     world: World, services: Services
 ):
@@ -203,18 +182,6 @@ async def test_an_edit_that_no_operator_has_seen_stops_a_take_over(services: Ser
     await left_by_kuberay(services, manifest)
     await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
     assert await forbidden_changes(services) == ["svc: delete"]
-
-
-async def test_a_cluster_that_would_be_given_up_stops_a_take_over(world: World, services: Services):
-    manifest = service_manifest()
-    await left_by_kuberay(services, manifest)
-    nobodys = {"pendingServiceStatus": {"rayClusterName": await services.active()}}
-    lost = {"activeServiceStatus": {"rayClusterName": "svc-lost1"}}
-    await world.user.merge_patch(
-        RAYSERVICES, world.namespace, "svc", {"status": lost | nobodys}, subresource="status"
-    )
-    await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
-    assert "svc: delete" in await forbidden_changes(services)
 
 
 async def has_two_clusters(services: Services) -> bool:

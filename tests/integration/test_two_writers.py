@@ -112,22 +112,6 @@ NO_FINALIZERS, NO_ANNOTATIONS = (
 )
 
 
-async def test_when_the_other_writer_stops_the_field_is_repaired_and_nothing_is_said(world: World):
-    await begin(world, "cluster")
-    await world.eventually(world.is_ready)
-    before = set(world._background)
-    fight(world, SERVICES, SERVICE, {"spec": {"selector": {"app": "mine"}}})
-    await world.settle(60)
-    assert await contested(world)
-    for task in world._background - before:
-        task.cancel()
-    await world.settle(70)
-    service = await world.user.get_raw(SERVICES, world.namespace, SERVICE)
-    assert "app" not in service["spec"]["selector"]
-    await world.settle(400)
-    assert not await contested(world)
-
-
 # -- a finalizer of somebody else holds a child: that is said, and nothing is lost for it ----------
 
 
@@ -158,15 +142,6 @@ async def test_a_job_whose_cluster_is_held_keeps_what_a_definition_drops_for_a_w
     await restore_definition(rays.world, name=RAYJOBS_CRD)
     await rays.world.settle(60)
     assert (await rays.status())[field] == before
-
-
-async def test_without_a_place_for_conditions_an_event_names_the_held_child_once(rays: Rays):
-    await drop_fields(rays.world, "status.conditions", name=RAYJOBS_CRD)
-    await deleted_but_held(rays)
-    await rays.world.settle(600)
-    told = [note for reason, note in await rays.events() if reason == "ChildHeld"]
-    assert len(told) == 1
-    assert "example.com/hold" in told[0]
 
 
 async def test_a_service_whose_former_cluster_is_held_keeps_the_one_that_serves(world: World):

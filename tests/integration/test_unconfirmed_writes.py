@@ -23,29 +23,9 @@ from controller.ray.api import RAYCLUSTERS
 from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, example_cluster
 from tests.integration.rayservices import Services
-from tests.integration.test_failing_keys import CREATE, KINDS, begin
+from tests.integration.test_failing_keys import CREATE, begin
 from tests.integration.turns import in_turn
 
-WEBHOOK = ErrorResponse(
-    500,
-    "InternalError",
-    'Internal error occurred: failed calling webhook "inject.example.com": failed to call webhook: '
-    'Post "https://inject.ns.svc:443/x?timeout=10s": dial tcp 10.0.0.{n}:443: connection refused',
-)
-REASONS = dict.fromkeys(KINDS, "AdmissionUnavailable") | {
-    "service": "Initializing",  # programs switch over the reasons of RayServices
-    "set": "inferencesetFailed",
-}
-EVENTS = {
-    "cluster": "FailedToCreateHeadPod",
-    "job": "FailedToCreateRayCluster",
-    "service": "FailedToCreateRayCluster",
-    "cron": "FailedToCreateRayJob",
-    "fleet": "FailedToCreateRayCluster",
-    "nodes": "NodeClaimCreationFailed",
-    "workspace": "FailedToCreateStatefulSet",
-    "set": "InferenceSetFailed",
-}
 CHILDREN = {
     "Service example-head-svc": SERVICES,
     "Service example-headless": SERVICES,
@@ -73,31 +53,6 @@ async def warnings(world: World, kind: str) -> list[tuple[str, str]]:
         for event in listed["items"]
         if event["type"] == "Warning" and event["regarding"]["kind"] == kind
     ]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-async def test_a_failing_webhook_is_named_with_an_event(world: World, kind: str):
-    failing = KINDS[kind]
-    resource = failing.resource
-    schedule = {"schedule": "* * * * *"} if kind == "cron" else {}
-    rules = [Rule(WEBHOOK, failing.creates, CREATE)]
-    operator = await begin(world, kind, rules=rules, **schedule)
-    await world.settle(90 if kind == "cron" else 30)
-    found = await ready(world, resource, failing.condition)
-    assert (found["status"], found["reason"]) == ("False", REASONS[kind])
-    assert 'failed calling webhook "inject.example.com"' in found["message"]
-    await world.settle(30)
-    (told,) = await warnings(world, resource.kind)
-    assert told[0] == EVENTS[kind]
-    assert "inject.example.com" in told[1]
-
-    operator.transport.rules = []
-
-    async def cured() -> bool:
-        condition = await ready(world, resource, failing.condition)
-        return "inject.example.com" not in condition.get("message", "")
-
-    await world.eventually(cured, seconds=60)
 
 
 def with_every_child() -> dict[str, Any]:

@@ -9,13 +9,10 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.apimachinery.conditions import find_condition
 from controller.kube.resources import PODS
 from controller.kube.transport import Chunks, RawResponse, Request, Transport
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import World, example_cluster
-from tests.integration.rays import Rays
-from tests.integration.rayservices import Services
 
 pytestmark = pytest.mark.embedded_only
 
@@ -78,27 +75,6 @@ async def test_an_operator_that_cannot_read_the_workers_makes_no_others_and_says
     assert not world.journal.marked
 
 
-async def test_unreadable_pods_of_a_cluster_do_not_concern_one_whose_name_they_begin_with(
-    world: World,
-):
-    """Those of `example-b` begin with `example-` too."""
-    first = world.start_operator()
-    await world.create_cluster("example-b")
-    await world.eventually(lambda: world.is_ready("example-b"))
-    assert await first.stop() == 0
-
-    wrong = Garbled(world.transport, "pods", b'"restartPolicy":"Always"', b'"restartPolicy":7')
-    world.start_operator(transport=wrong)
-    pods = await world.user.list(PODS, world.namespace)
-    assert {pod.spec.restart_policy for pod in pods.items} == {"Always"}
-    body = example_cluster("example")
-    for group in (body["spec"]["headGroupSpec"], *body["spec"]["workerGroupSpecs"]):
-        group["template"]["spec"]["restartPolicy"] = "OnFailure"
-    await world.user.create(RAYCLUSTERS, world.namespace, body)
-    await world.eventually(world.is_ready)
-    assert (await world.condition(name="example-b"))["reason"] == "PodUnreadable"
-
-
 @pytest.mark.parametrize("levels", LEVELS)
 async def test_a_cluster_that_is_too_deep_costs_only_itself(world: World, levels: int):
     """Whether it comes by watch or by list, it is named, left alone, and can be corrected."""
@@ -151,41 +127,6 @@ async def test_a_cluster_that_becomes_too_deep_is_left_alone_and_can_be_deleted(
     await world.user.delete(RAYCLUSTERS, world.namespace, "deep")
     await world.eventually(lambda: world.is_gone("deep"))
     assert operator.running
-
-
-def odd_clusters(world: World) -> Garbled:
-    head = b'"headGroupSpec":'
-    return Garbled(world.transport, "rayclusters", head, b'"odd":NaN,' + head)
-
-
-async def test_the_cluster_of_a_job_is_not_taken_for_lost(world: World, rays: Rays):
-    """Not even by a process that has never been able to decode it."""
-    first = rays.start_operator()
-    await rays.create(shutdownAfterJobFinishes=True)
-    await rays.reaches("Running")
-    before = await rays.clusters()
-    assert await first.stop() == 0
-
-    rays.start_operator(transport=odd_clusters(world))
-    await world.settle(300)
-    assert (await rays.state(), await rays.clusters()) == ("Running", before)
-    assert world.journal.marked == set()
-    ready = find_condition((await rays.status())["conditions"], "Ready") or {}
-    assert (ready["status"], ready["reason"]) == ("False", "Unreadable")
-    assert f"RayCluster {world.namespace}/{before[0]} cannot be decoded" in ready["message"]
-
-
-async def test_the_cluster_of_a_service_is_not_taken_for_lost(world: World, services: Services):
-    first = services.start_operator()
-    cluster = await services.deployed()
-    assert await first.stop() == 0
-
-    services.start_operator(transport=odd_clusters(world))
-    await world.settle(300)
-    assert (await services.clusters(), await services.selected()) == ([cluster], cluster)
-    assert world.journal.marked == set()
-    ready = find_condition((await services.status())["conditions"], "Ready") or {}
-    assert "cannot be decoded" in ready["message"]
 
 
 LABELS = {

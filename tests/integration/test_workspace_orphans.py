@@ -9,7 +9,7 @@ import pytest
 from controller.command.run.operator import collect_orphans
 from controller.kaito.api.karpenter import NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.testing.faults import ErrorResponse, Rule
+from controller.testing.faults import Rule
 from tests.integration.harness import RunningOperator, World
 from tests.integration.workspace_pools import opened as opened_with_pools
 from tests.integration.workspaces import Workspaces, opened
@@ -66,16 +66,6 @@ async def test_claims_of_a_workspace_that_went_without_its_finalizer_are_deleted
     assert spaces.referee.deleted["kept"] == 0
 
 
-async def test_claims_of_one_that_was_made_anew_go_and_its_own_stay(spaces: Workspaces):
-    await orphaned(spaces)
-    start(spaces)
-    created = await spaces.create()
-    await spaces.has_nodes()
-    await spaces.world.settle(ROUNDS)
-    (claim,) = await spaces.claims()
-    assert (claim.metadata.labels or {})["manta.dev/owner-uid"] == created.metadata.uid
-
-
 async def test_a_pool_of_a_workspace_that_went_without_its_finalizer_is_deleted(world: World):
     async with opened_with_pools(world) as spaces:
         await orphaned(spaces)
@@ -83,47 +73,3 @@ async def test_a_pool_of_a_workspace_that_went_without_its_finalizer_is_deleted(
         start(spaces)
         await world.settle(ROUNDS)
         assert (await world.user.list(NODE_POOLS, "")).items == []
-
-
-async def test_claims_of_a_namespace_that_is_not_served_are_left_alone(spaces: Workspaces):
-    await orphaned(spaces)
-    running = start(spaces, namespaces=["elsewhere"])
-    await spaces.world.settle(ROUNDS)
-    assert len(await spaces.claims()) == 1
-    assert running.transport.journal.writes == []
-
-
-@pytest.mark.parametrize("status", [403, 500])
-async def test_claims_are_left_alone_while_their_workspace_cannot_be_read(
-    spaces: Workspaces, status: int
-):
-    await orphaned(spaces)
-    fault = ErrorResponse(status, "Forbidden" if status == 403 else "InternalError", "no")
-    start(spaces, Rule(fault, str(WORKSPACES), frozenset({"get"})))
-    await spaces.world.settle(ROUNDS)
-    assert len(await spaces.claims()) == 1
-
-
-async def test_a_refused_deletion_is_tried_once_a_minute_and_works_in_the_end(spaces: Workspaces):
-    await orphaned(spaces)
-    denial = Rule(
-        ErrorResponse(403, "Forbidden", "denied"), "nodeclaims.karpenter.sh", frozenset({"delete"})
-    )
-    running = start(spaces, denial)
-    await spaces.world.settle(600)
-    assert len(await spaces.claims()) == 1
-    sent = [each.attributes for each in running.transport.journal.entries]
-    about = [each for each in sent if each.verb in {"get", "delete"} and each.name]
-    assert 10 <= len(about) <= 30
-    running.transport.rules.clear()
-    await spaces.world.settle(ROUNDS)
-    assert await spaces.claims() == []
-
-
-async def test_two_operators_delete_an_orphan_once(spaces: Workspaces):
-    await orphaned(spaces)
-    start(spaces)
-    start(spaces)
-    await spaces.world.settle(ROUNDS)
-    assert await spaces.claims() == []
-    assert spaces.referee.deleted["phi"] == 1

@@ -13,12 +13,11 @@ from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kube.resources import CRDS, NODES
-from controller.testing.faults import ErrorResponse, Rule
+from controller.kube.resources import NODES
 from tests.integration.harness import World
 from tests.integration.test_rights import RULES, Rights
-from tests.integration.workspace_pools import PoolWorkspaces, definitions, opened
-from tests.integration.workspaces import INSTANCE, manifest
+from tests.integration.workspace_pools import PoolWorkspaces, opened
+from tests.integration.workspaces import INSTANCE
 from tests.kaito.workspace.given_pool import NODE_CLASSES, UBUNTU
 from tests.kaito.workspace.test_permissions import NODE_CLASS_RULE
 
@@ -31,16 +30,6 @@ embedded_only = pytest.mark.embedded_only
 async def spaces(world: World) -> AsyncIterator[PoolWorkspaces]:
     async with opened(world) as workspaces:
         yield workspaces
-
-
-def pool_body(name: str, owner: dict[str, str], replicas: int = 0) -> dict[str, Any]:
-    spec = {"nodeClassRef": {"name": "x"}, "requirements": []}
-    return {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": name, "labels": owner},
-        "spec": {"replicas": replicas, "template": {"metadata": {"labels": owner}, "spec": spec}},
-    }
 
 
 async def test_a_workspace_gets_a_pool_and_its_nodes(spaces: PoolWorkspaces):
@@ -61,14 +50,6 @@ async def test_a_workspace_gets_a_pool_and_its_nodes(spaces: PoolWorkspaces):
     assert events == ["NodeClassCreated", "NodePoolCreated", "CreatedStatefulSet"]
     found = await spaces.world.user.get(NODE_CLASSES, "", UBUNTU)
     assert found.status.condition("Ready") is not None
-
-
-async def test_what_is_stored_never_expires(spaces: PoolWorkspaces):
-    spaces.start_operator()
-    await spaces.create()
-    await spaces.has_nodes()
-    raw = await spaces.world.user.get_raw(NODE_POOLS, "", spaces.pool_name())
-    assert raw["spec"]["template"]["spec"]["expireAfter"] == "Never"
 
 
 async def test_a_workspace_that_is_deleted_waits_for_its_nodes(spaces: PoolWorkspaces):
@@ -116,56 +97,6 @@ async def test_while_nothing_happens_nothing_is_asked(spaces: PoolWorkspaces):
     assert [each for each in asked if each.resource and each.verb != "watch"] == []
 
 
-async def test_of_two_workspaces_with_one_name_of_a_pool_the_first_keeps_it(spaces: PoolWorkspaces):
-    namespace = spaces.world.namespace
-    other = {labels.POOL_WORKSPACE: "b-phi", labels.POOL_WORKSPACE_NAMESPACE: "a"}
-    body = pool_body(f"{namespace}-phi", other, replicas=1)
-    theirs = await spaces.world.user.create(NODE_POOLS, "", body)
-    spaces.start_operator()
-    await spaces.create()
-    await spaces.reaches("NodeClaimReady", "False", "NodePoolNameTaken")
-    assert "belongs to Workspace a/b-phi" in (await spaces.condition("ResourceReady"))[2]
-    await spaces.delete()
-    await spaces.world.eventually(spaces.is_gone)
-    pool = await spaces.pool()
-    assert pool is not None
-    assert pool.metadata.uid == theirs.metadata.uid
-    assert pool.spec.replicas == 1
-
-
-async def test_a_name_that_becomes_free_is_taken_at_once(spaces: PoolWorkspaces):
-    name = spaces.pool_name()
-    await spaces.world.user.create(NODE_POOLS, "", pool_body(name, {"team": "a"}))
-    spaces.start_operator()
-    await spaces.create()
-    await spaces.reaches("NodeClaimReady", "False", "NodePoolNameTaken")
-    await spaces.world.user.delete(NODE_POOLS, "", name)
-    await spaces.has_nodes()
-
-
-async def test_a_workspace_that_is_made_anew_does_not_take_the_old_pool(spaces: PoolWorkspaces):
-    operator = spaces.start_operator()
-    await spaces.create()
-    await spaces.has_nodes()
-    old = await spaces.pool()
-    assert old is not None
-    await operator.stop()
-    await spaces.delete()
-    patch: dict[str, Any] = {"metadata": {"finalizers": None}}
-    await spaces.world.user.merge_patch(WORKSPACES, spaces.world.namespace, "phi", patch)
-    await spaces.world.eventually(spaces.is_gone)
-    await spaces.create()
-    spaces.start_operator()
-    await spaces.reaches("NodeClaimReady", "False", "NodePoolNameTaken")
-    message = (await spaces.condition("ResourceReady"))[2]
-    assert "belongs to an earlier Workspace of this name: delete it" in message
-    await spaces.world.user.delete(NODE_POOLS, "", spaces.pool_name())
-    await spaces.has_nodes()
-    new = await spaces.pool()
-    assert new is not None
-    assert new.metadata.uid != old.metadata.uid
-
-
 async def test_nodes_that_are_there_make_the_pool_smaller_and_their_loss_larger(
     spaces: PoolWorkspaces,
 ):
@@ -195,27 +126,6 @@ def own_node() -> dict[str, Any]:
     }
 
 
-@embedded_only
-async def test_of_several_workspaces_one_counts_a_node_and_the_others_get_pools(
-    spaces: PoolWorkspaces,
-):
-    await spaces.world.user.create(NODES, "", own_node())
-    spaces.start_operator()
-    names = [f"w{number}" for number in range(4)]
-    template = manifest("phi", count=2)
-    for name in names:
-        parts = {part: template[part] for part in ("resource", "inference")}
-        await spaces.create(name, **{**parts, "resource": {**parts["resource"], "count": 1}})
-    for name in names:
-        await spaces.has_nodes(name)
-    await spaces.world.settle(60)
-    pools = [name for name in names if await spaces.pool(name) is not None]
-    assert len(pools) == 3
-    for name in names:
-        (worker,) = (await spaces.workspace(name)).status["workerNodes"]
-        assert (worker == "mine") is (name not in pools)
-
-
 async def test_an_edit_of_the_instance_type_is_refused_and_the_pool_stays(spaces: PoolWorkspaces):
     spaces.start_operator()
     await spaces.create(count=2)
@@ -242,38 +152,6 @@ async def test_a_pool_that_a_user_scales_up_stays_as_it_is(spaces: PoolWorkspace
 
 
 @embedded_only
-async def test_an_old_definition_of_pools_is_said(world: World):
-    spaces = PoolWorkspaces(world)
-    await spaces.install(*definitions(is_static=False))
-    async with spaces.provisioner():
-        operator = spaces.start_operator()
-        await spaces.create()
-        await spaces.reaches("ResourceReady", "False", "NodePoolNotStatic")
-        begun = len(operator.transport.journal.entries)
-        await spaces.world.settle(60)
-        later = operator.transport.journal.entries[begun:]
-        pools = [each for each in later if each.attributes.resource == str(NODE_POOLS)]
-        assert [each for each in pools if each.attributes.writes] == []
-
-
-@embedded_only
-async def test_definitions_may_come_later(world: World):
-    spaces = PoolWorkspaces(world)
-    workspaces, claims, pools, classes = definitions()
-    await spaces.install(workspaces)
-    spaces.start_operator()
-    await spaces.create()
-    await spaces.reaches("ResourceReady", "False", "NodePoolsNotServed")
-    await spaces.install(claims, pools)
-    await spaces.reaches("ResourceReady", "False", "NodeClassesNotServed", seconds=300)
-    await spaces.install(classes)
-    async with spaces.provisioner():
-        await spaces.has_nodes(seconds=600)
-    await world.user.delete(CRDS, "", str(NODE_POOLS))
-    await spaces.reaches("NodeClaimReady", "False", "NodePoolsNotServed", seconds=600)
-
-
-@embedded_only
 async def test_the_charts_rights_are_enough(spaces: PoolWorkspaces):
     rules = yaml.safe_load((RULES.parent / "workspace-rules.yaml").read_text())
     rights = Rights(
@@ -291,44 +169,3 @@ async def test_the_charts_rights_are_enough(spaces: PoolWorkspaces):
     await spaces.delete()
     await spaces.world.eventually(spaces.is_gone)
     assert rights.refused == []
-
-
-REFUSALS = [(403, "Forbidden"), (429, "TooManyRequests"), (500, "InternalError")]
-
-
-@embedded_only
-async def test_a_refused_deletion_ends_at_the_bound_and_says_what_is_left(spaces: PoolWorkspaces):
-    refusal = ErrorResponse(500, "InternalError", "webhook {n} is not there")
-    operator = spaces.start_operator(rules=[Rule(refusal, str(NODE_POOLS), frozenset({"delete"}))])
-    await spaces.create(count=2)
-    await spaces.has_nodes()
-    await spaces.delete()
-    await spaces.world.settle(14 * 60)
-    assert not await spaces.is_gone()
-    await spaces.world.eventually(spaces.is_gone, seconds=300)
-    events = await spaces.world.events_about("Workspace", "phi")
-    (note,) = [note for reason, note in events if reason == "NodeClaimsLeftBehind"]
-    assert f"NodePool {spaces.pool_name()}" in note
-    deletes = [each for each in operator.transport.journal.writes if is_delete(each)]
-    assert len(deletes) < 60
-
-
-def is_delete(entry: object) -> bool:
-    about = entry.attributes  # type: ignore[attr-defined]
-    return about.resource == str(NODE_POOLS) and about.verb == "delete"
-
-
-@embedded_only
-async def test_a_refused_patch_leaves_the_pool_as_it_is_until_it_is_carried_out(
-    spaces: PoolWorkspaces,
-):
-    refusal = ErrorResponse(403, "Forbidden", "no {n}")
-    await spaces.world.user.create(NODES, "", own_node())
-    operator = spaces.start_operator(rules=[Rule(refusal, str(NODE_POOLS), frozenset({"patch"}))])
-    await spaces.create(count=2)
-    await spaces.has_nodes()
-    await spaces.world.user.delete(NODES, "", "mine")
-    await spaces.reaches("NodeClaimReady", "False", "Forbidden")
-    operator.transport.rules.clear()
-    await spaces.has_nodes(seconds=900)
-    assert list(spaces.pools.sizes.values()) == [[1, 2]]
