@@ -9,7 +9,7 @@ The public modules, the only ones that other packages import (`make lint` checks
 - `reconcile.status`: patches that are sent before their effects.
 - `reconcile.definitions`: what an installed definition lacks of the fields that a kind needs.
 - `election`, `elector`: who may write, and a candidate for that with its Lease.
-- `debug`, `debug_sections`: the shape of the debug page, and its sections about the runtime.
+- `debug`: the debug page.
 - `collectors`: bases of Prometheus collectors that are computed from current state.
 - `operator`, `settings`, `logs`, `metrics`: for the command that starts a process.
 

@@ -1,9 +1,12 @@
-"""The shape of what `manta debug` shows: causes and targets, no values."""
+"""What `manta debug` shows of the process: causes and targets, no values."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
+from types import FrameType
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -48,19 +51,13 @@ def cause(message: str) -> str:
 
 # The shape of the debug page. Durations are in seconds; null means never, or that there is none.
 #
-# `python -m tests.docs.debug_page` writes docs/operations.md from these docstrings.
+# docs/operations.md says what each field means.
 
 T = TypeVar("T", bound=Struct)
 
 
 class BoundedList(Struct, Generic[T], frozen=True):
-    """A list of at most 100 items, the oldest first.
-
-    Attributes:
-        total: how many there are, shown or not.
-        items: those that are shown.
-        unreadable: how many were left out because they could not be read.
-    """
+    """A list of at most 100 items, the oldest first."""
 
     total: int
     items: list[T]
@@ -68,14 +65,7 @@ class BoundedList(Struct, Generic[T], frozen=True):
 
 
 class Leader(Struct, frozen=True):
-    """The leader election.
-
-    Attributes:
-        leads: true if this process may write now.
-        remaining: time for which the lease is certain to hold; null without an election.
-        holder: identity of the last holder seen.
-        problem: why the last attempt to take or renew it failed.
-    """
+    """The leader election."""
 
     leads: bool
     remaining: float | None = None
@@ -84,39 +74,21 @@ class Leader(Struct, frozen=True):
 
 
 class EventLoop(Struct, frozen=True):
-    """The lateness of a timer that fires once a second.
-
-    Attributes:
-        lag: lag of the event loop at the last turn; null before the caches are complete.
-        max_lag: longest lag of the last minute.
-    """
+    """The lateness of a timer that fires once a second."""
 
     lag: float | None
     max_lag: float | None
 
 
 class RunEntry(Struct, frozen=True):
-    """A reconcile that is under way.
-
-    Attributes:
-        key: key of the object.
-        duration: time since it began.
-    """
+    """A reconcile that is under way."""
 
     key: str
     duration: float
 
 
 class BackingOffKey(Struct, frozen=True):
-    """A key in back-off.
-
-    Attributes:
-        key: key of the object.
-        failures: consecutive failures.
-        failing: time since the first of them.
-        next_run: time until the next attempt; 0 if it waits for a worker, null while it runs.
-        cause: last error, without ids and quoted values. The log has all of it.
-    """
+    """A key in back-off."""
 
     key: str
     failures: int
@@ -126,18 +98,7 @@ class BackingOffKey(Struct, frozen=True):
 
 
 class ControllerEntry(Struct, frozen=True):
-    """A controller and its queue.
-
-    Attributes:
-        name: name of the controller.
-        length: keys that a worker could take now.
-        dirty: keys that need a run: those, and keys that changed while they run.
-        delayed: keys that wait for a time, including those in back-off.
-        workers: reconciles that hold a worker.
-        slow: reconciles that continue without one, because their requests take long.
-        processing: reconciles under way.
-        backing_off: keys that have failed.
-    """
+    """A controller and its queue."""
 
     name: str
     length: int
@@ -150,17 +111,7 @@ class ControllerEntry(Struct, frozen=True):
 
 
 class ExpectationEntry(Struct, frozen=True):
-    """An object of which this process knows more than its cache shows.
-
-    Attributes:
-        object: resource and key.
-        owners: objects on whose behalf it was written or looked up.
-        awaited: expected change; empty for an entry that is only kept.
-        kept: reason for keeping an entry that awaits nothing.
-        age: time for which it has been awaited or kept.
-        live_reads: live reads of the object in that time.
-        cause: error of the last attempt, for a write of unknown outcome.
-    """
+    """An object of which this process knows more than its cache shows."""
 
     object: str
     owners: list[str]
@@ -172,14 +123,7 @@ class ExpectationEntry(Struct, frozen=True):
 
 
 class ExpectationsSection(Struct, frozen=True):
-    """The expectations: own writes that the caches do not show yet.
-
-    Attributes:
-        owners: objects for which anything is recorded.
-        pending: entries that await something.
-        unknown: writes of unknown outcome.
-        entries: the expectations, those that await something first.
-    """
+    """The expectations: own writes that the caches do not show yet."""
 
     owners: int
     pending: int
@@ -188,23 +132,7 @@ class ExpectationsSection(Struct, frozen=True):
 
 
 class InformerEntry(Struct, frozen=True):
-    """A cache and its watch.
-
-    Attributes:
-        resource: cached resource.
-        namespace: namespace to which the cache is limited.
-        selector: label selector to which it is limited.
-        objects: objects in the cache.
-        undecodable: objects that do not fit their type.
-        revision: resourceVersion of the cache.
-        state: state of the watch: Watching, Streaming, Listing, BackingOff or Stopped.
-        connected: true if a watch is open.
-        last_byte: time since the last byte from the server, bookmarks included.
-        last_event: time since the last event.
-        last_list: time since the last complete list.
-        relists: lists after the first.
-        cause: error of the last request, until the next complete list.
-    """
+    """A cache and its watch."""
 
     resource: str
     namespace: str
@@ -222,18 +150,7 @@ class InformerEntry(Struct, frozen=True):
 
 
 class ProbeEntry(Struct, frozen=True):
-    """One periodic probe of a Ray dashboard.
-
-    Attributes:
-        dashboard: namespace, service or pod, and port.
-        probe: what the probe reads.
-        objects: objects that need it.
-        answer: kind of the last answer.
-        answered: time since the last answer.
-        changed: time since the answer changed.
-        failures: consecutive failures.
-        cause: error of the last of them.
-    """
+    """One periodic probe of a Ray dashboard."""
 
     dashboard: str
     probe: str
@@ -246,13 +163,7 @@ class ProbeEntry(Struct, frozen=True):
 
 
 class TaskGroup(Struct, frozen=True):
-    """Tasks of one name that wait at the same place.
-
-    Attributes:
-        name: name of the tasks, or the function that a nameless one runs.
-        place: function and line at which they wait.
-        count: number of these tasks.
-    """
+    """Tasks of one name that wait at the same place."""
 
     name: str
     place: str
@@ -260,21 +171,7 @@ class TaskGroup(Struct, frozen=True):
 
 
 class PageContent(Struct, frozen=True, kw_only=True):
-    """The whole page.
-
-    Attributes:
-        version: version of the operator.
-        time: time of the page, UTC.
-        log_level: lowest severity that is logged.
-        leader: the leader election.
-        event_loop: lateness of timers.
-        controllers: one for each kind.
-        expectations: own writes that the caches do not show yet.
-        informers: the caches, the one that has been silent for longest first.
-        probes: probes of dashboards, failing ones first.
-        tasks: tasks of asyncio.
-        unreadable: sections that could not be read, with the class of the exception.
-    """
+    """The whole page."""
 
     version: str = ""
     time: str = ""
@@ -362,3 +259,50 @@ class DebugPage:
                 _log.exception("debug.section_failed", section=name)
                 unreadable[name] = type(error).__name__
         return PageContent(**found, unreadable=unreadable)
+
+
+# The asyncio tasks of the running loop, and where each of them stands.
+
+_NAMELESS: Final = re.compile(r"Task-\d+")
+_DEEPEST: Final = 100
+"""Maximum length of a chain of waiting coroutines to follow."""
+
+_LIBRARIES: Final = ("asyncio.", "contextlib", "aiohttp.")
+
+_ODD: Final = "?"
+
+
+def tasks() -> BoundedList[TaskGroup]:
+    """Return groups of equal tasks, by name. A frame's place is read, never its variables."""
+    groups = Counter(_name_and_place(task) for task in asyncio.all_tasks())
+    return listing(sorted(groups.items()), lambda group: TaskGroup(*group[0], group[1]))
+
+
+def _name_and_place(task: asyncio.Task[Any]) -> tuple[str, str]:
+    try:
+        name = task.get_name()
+        coroutine = task.get_coro()
+        if _NAMELESS.fullmatch(name):
+            name = getattr(coroutine, "__qualname__", name)
+        return name, _place(coroutine)
+    except Exception:  # noqa: BLE001  whatever is odd about it, the others are shown
+        return _ODD, _ODD
+
+
+def _place(coroutine: Any) -> str:
+    """Return function and line of the innermost awaited coroutine outside of libraries."""
+    frame: FrameType | None = None
+    for _ in range(_DEEPEST):
+        inner = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
+        if inner is None:
+            break
+        if frame is None or not _module(inner).startswith(_LIBRARIES):
+            frame = inner
+        coroutine = getattr(coroutine, "cr_await", None) or getattr(coroutine, "gi_yieldfrom", None)
+    if frame is None:
+        return _ODD
+    return f"{_module(frame)}.{frame.f_code.co_qualname}:{frame.f_lineno}"
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", _ODD))

@@ -19,7 +19,6 @@ from controller.runtime.caches.caches import Caches
 from controller.runtime.election import AlwaysLeader, Election
 from controller.runtime.errors import LeadershipLost, ManagerMisuse, StopTimeout
 from controller.runtime.reconcile.controller import Controller
-from controller.runtime.recorder import Recorder
 from workqueue import Clock
 
 WORKING_SHARE = 0.8
@@ -257,9 +256,6 @@ async def _cancel(*tasks: asyncio.Task[Any]) -> None:
     await asyncio.wait(tasks)
 
 
-# Parts that an operator runs besides servers and caches: the writers, the recorder of events.
-
-
 class Writers:
     """Everything that writes: controllers, once the caches are confirmed.
 
@@ -308,25 +304,3 @@ class Writers:
             confirming.cancel()
             stopped.cancel()
             await asyncio.wait({confirming, stopped})
-
-
-class Recording:
-    """The event recorder, which flushes when it is stopped."""
-
-    name = "event recorder"
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self._stopped = asyncio.Event()
-
-    async def run(self, ready: Callable[[], None]) -> None:
-        """Record until `stop`, then send what is left."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._recorder.run())
-            ready()
-            await self._stopped.wait()
-            await self._recorder.flush()
-
-    def stop(self) -> None:
-        """Send what is left, and end."""
-        self._stopped.set()

@@ -20,7 +20,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from controller.kube.client import Client
 from controller.kube.resources import Resource
 from controller.runtime.collectors import StateCollector
-from controller.runtime.expectations.statistics import ExpectationStatistics
+from controller.runtime.debug import EventLoop
+from controller.runtime.expectations.expectations import ExpectationStatistics
 from controller.runtime.recorder import RecorderStatistics
 from workqueue import Clock, TimerHandle, Workers
 
@@ -251,13 +252,6 @@ _REMEMBERED = 60
 """Number of measurements to remember: those of a minute."""
 
 
-class LoopLag(Struct, frozen=True):
-    """The lateness of the monitor's timer in seconds: the latest, and the longest of a minute."""
-
-    latest: float
-    longest: float
-
-
 class Monitor:
     """Measures until stopped. A `manager.Runnable`.
 
@@ -298,9 +292,11 @@ class Monitor:
         """Stop measuring."""
         self._stopped.set()
 
-    def lag(self) -> LoopLag | None:
-        """Return the lag of the last minute; None before the first measurement."""
-        return LoopLag(self._lags[-1], max(self._lags)) if self._lags else None
+    def lag(self) -> EventLoop:
+        """Return the lag of the last minute, the section `event_loop` of the debug page."""
+        if not self._lags:
+            return EventLoop(None, None)
+        return EventLoop(round(self._lags[-1], 3), round(max(self._lags), 3))
 
     def _schedule(self) -> None:
         due = self._clock.time() + PERIOD

@@ -19,11 +19,21 @@ import controller
 from controller.apimachinery.conditions import rfc3339
 from controller.kube.client import Client
 from controller.kube.resources import PODS, Resource
-from controller.runtime import debug_sections as sections
-from controller.runtime.caches.cache import CacheScope
+from controller.runtime.caches.cache import Cache, CacheScope, entry_of
 from controller.runtime.caches.caches import Caches
 from controller.runtime.caches.schemas import InstalledSchemas
-from controller.runtime.debug import DebugPage
+from controller.runtime.debug import (
+    LIMIT,
+    BackingOffKey,
+    BoundedList,
+    ControllerEntry,
+    DebugPage,
+    InformerEntry,
+    RunEntry,
+    cause,
+    listing,
+    tasks,
+)
 from controller.runtime.election import AlwaysLeader, Election
 from controller.runtime.errors import RuntimeFailure, leaves
 from controller.runtime.expectations.expectations import Expectations
@@ -32,7 +42,7 @@ from controller.runtime.expectations.record import Owner
 from controller.runtime.health import DebugServer, Health, MonitoringServer
 from controller.runtime.kind import Kind, missing_members
 from controller.runtime.logs import current_level
-from controller.runtime.manager import Group, Manager, Recording, Runnable, Writers
+from controller.runtime.manager import Group, Manager, Runnable, Writers
 from controller.runtime.metrics import (
     ClientCollector,
     EventCollector,
@@ -154,7 +164,7 @@ class Operator:
         if self._settings.debug_port:
             self._manager.add(Group.HTTP, DebugServer(self._settings.debug_port, self.debug))
         self._manager.add(Group.CACHES, self.caches)
-        self._manager.add(Group.ALWAYS, Recording(self.recorder))
+        self._manager.add(Group.ALWAYS, self.recorder)
         self._manager.add(Group.ALWAYS, self._monitor)
         self._manager.add(Group.ALWAYS, self.schemas)
         controllers = list(self.controllers.values())
@@ -232,11 +242,11 @@ class Operator:
         add("version", lambda: controller.__version__)
         add("time", lambda: rfc3339(wall()))
         add("log_level", current_level)
-        add("event_loop", lambda: sections.event_loop(monitor.lag()))
-        add("controllers", lambda: sections.controllers(self.controllers.values()))
-        add("expectations", lambda: sections.expectations(expectations))
-        add("informers", lambda: sections.informers(caches.caches, clock.time()))
-        add("tasks", sections.tasks)
+        add("event_loop", monitor.lag)
+        add("controllers", lambda: listing(self.controllers.values(), _entry_of))
+        add("expectations", expectations.snapshot)
+        add("informers", lambda: _informers(caches.caches, clock.time()))
+        add("tasks", tasks)
 
     def _enqueue(self, owner: Owner) -> None:
         self.controllers[owner.controller].enqueue(owner.key)
@@ -311,3 +321,42 @@ def _informer_metrics(
         )
 
     return of
+
+
+def _entry_of(controller: Controller[Any]) -> ControllerEntry:
+    """Return what the debug page shows of a controller."""
+    queue = controller.queue.snapshot(LIMIT)
+    numbers = queue.statistics
+    return ControllerEntry(
+        name=controller.name,
+        length=numbers.ready,
+        dirty=sum(numbers.dirty.values()),
+        delayed=numbers.delayed,
+        workers=controller.workers.busy,
+        slow=controller.workers.released,
+        processing=listing(
+            queue.running,
+            lambda run: RunEntry(run.key, round(run.seconds, 3)),
+            total=numbers.processing,
+        ),
+        backing_off=listing(
+            queue.failing,
+            lambda failing: BackingOffKey(
+                key=failing.key,
+                failures=failing.failures,
+                failing=round(failing.seconds, 3),
+                next_run=None if failing.due is None else round(failing.due, 3),
+                cause=cause(controller.errors.get(failing.key, "")),
+            ),
+            total=numbers.failing,
+        ),
+    )
+
+
+def _informers(caches: Sequence[Cache], now: float) -> BoundedList[InformerEntry]:
+    """Return what the debug page shows of the caches, the longest silent one first."""
+    return listing(
+        caches,
+        lambda cache: entry_of(cache, now),
+        rank=lambda item: -math.inf if item.last_byte is None else -item.last_byte,
+    )

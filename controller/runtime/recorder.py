@@ -198,7 +198,7 @@ class ObjectEvents:
 
 
 class Recorder:
-    """Records events and sends them in the background.
+    """Records events and sends them in the background: a `manager.Runnable`.
 
     Args:
         client: for `create` and `patch` of events.events.k8s.io.
@@ -230,6 +230,7 @@ class Recorder:
         self._objects: dict[str, ObjectEvents] = {}  # by `SeriesKey.regarding`
         self._spam_filter = SpamFilter()
         self._stamp = 0
+        self._stopped = asyncio.Event()
         self.statistics = RecorderStatistics()
 
     def record(
@@ -263,9 +264,9 @@ class Recorder:
             self._begin(key, resource, meta, event, note)
         self._queue.add(regarding)
 
-    async def run(self) -> None:
-        """Send until closed."""
-        await Workers(
+    async def run(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Send until stopped, then what is left."""
+        workers = Workers(
             self._queue,
             self._process,
             SENDERS,
@@ -273,7 +274,16 @@ class Recorder:
             clock=self._clock,
             patience=PATIENCE,
             limit=MOST_UNSENT,
-        ).run()
+        )
+        async with asyncio.TaskGroup() as group:
+            group.create_task(workers.run())
+            ready()
+            await self._stopped.wait()
+            await self.flush()
+
+    def stop(self) -> None:
+        """Send what is left, and end."""
+        self._stopped.set()
 
     async def flush(self) -> None:
         """Close, and try once to send all unsent occurrences, for at most two seconds."""

@@ -16,9 +16,8 @@ from controller.kube.errors import Status, StatusError, error_for
 from controller.kube.objects import ConfigMap, KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, Resource
 from controller.runtime.expectations.expectation import ObjectReference
-from controller.runtime.expectations.expectations import Expectations
+from controller.runtime.expectations.expectations import Expectations, ExpectationStatistics
 from controller.runtime.expectations.record import Owner
-from controller.runtime.expectations.statistics import ExpectationStatistics
 from controller.runtime.plan import Create, Delete, MergePatch, Plan, Target, Write
 from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
 from controller.runtime.reconcile.executor import BATCH, Executor

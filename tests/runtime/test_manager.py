@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from controller.runtime.errors import ManagerMisuse
-from controller.runtime.manager import Group, Recording, Writers
+from controller.runtime.manager import Group, Writers
 from tests.conformance.test_manager import Lead, Part, Run
 
 
@@ -144,16 +144,3 @@ async def test_caches_that_cannot_be_confirmed_are_an_error():
     parts[0].confirmed.set()
     with pytest.raises(KeyError):
         await writers(*parts).run(lambda: None)
-
-
-async def test_the_last_events_are_sent_when_the_recorder_stops():
-    recorder, ready = Task("recorder"), asyncio.Event()
-    made: Any = Recording
-    recording = made(recorder)
-    running = asyncio.create_task(recording.run(ready.set))
-    await asyncio.sleep(5)
-    assert ready.is_set()
-    assert len(recorder.tasks) == 1
-    recording.stop()
-    await running
-    assert recorder.tasks[1:] == ["flush"]

@@ -14,6 +14,7 @@ from controller.kube.client import PAGE_SIZE, Client
 from controller.kube.objects import KubeObject, ObjectList
 from controller.kube.resources import INSTALL_CRDS, Resource
 from controller.kube.source import translate_errors
+from controller.runtime.debug import InformerEntry, cause
 from controller.runtime.errors import SyncTimeout
 from informers import ConnectionRefused, Failed, SharedInformer, SourceError, Undecodable, is_older
 
@@ -170,6 +171,30 @@ class Cache:
         found = [odd for key, odd in present.items() if self.reported.get(key) != odd.reason]
         self.reported = {key: odd.reason for key, odd in present.items()}
         return found
+
+
+def entry_of(cache: Cache, now: float) -> InformerEntry:
+    """Return what the debug page shows of a cache at `now`, clock time in seconds."""
+    seen = cache.informer.statistics()
+
+    def since(moment: float | None) -> float | None:
+        return None if moment is None else round(now - moment, 3)
+
+    return InformerEntry(
+        resource=str(cache.scope.resource),
+        namespace=cache.scope.namespace,
+        selector=cache.scope.label_selector,
+        objects=seen.objects,
+        undecodable=seen.quarantined,
+        revision=seen.resource_version,
+        state=seen.state,
+        connected=seen.connected,
+        last_byte=since(seen.last_byte),
+        last_event=since(seen.last_event),
+        last_list=since(seen.last_list),
+        relists=sum(seen.relists.values()),
+        cause=cause(seen.last_error),
+    )
 
 
 # Explains why caches are not complete, and what to do about it (CTL-5).

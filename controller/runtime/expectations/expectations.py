@@ -16,16 +16,27 @@ same name and uid (EXP-32, EXP-33).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from functools import partial
+from heapq import nsmallest
+from itertools import islice
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.ownership import owner_uid
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
-from controller.runtime.debug import BoundedList, ExpectationEntry
+from controller.runtime.debug import (
+    LIMIT,
+    BoundedList,
+    ExpectationEntry,
+    ExpectationsSection,
+    cause,
+    listing,
+)
 from controller.runtime.expectations.expectation import (
     ABSENT,
     TAKEN,
@@ -40,12 +51,31 @@ from controller.runtime.expectations.expectation import (
 )
 from controller.runtime.expectations.overlay import Overlay, OverlayReader
 from controller.runtime.expectations.record import Owner, Record
-from controller.runtime.expectations.statistics import ExpectationStatistics, collect, oldest
-from controller.runtime.plan import Change, Delete, Failure, Target, Write
+from controller.runtime.plan import Change, Delete, Failure, Target, Write, verb_of
 
 T = TypeVar("T", bound=KubeObject)
 
 _NOBODY = Owner("", "", "")
+
+
+class ExpectationStatistics(Struct, frozen=True):
+    """Numbers for metrics and tests.
+
+    Attributes:
+        pending: those of which the store has yet to show a write.
+        unknown: writes of unknown outcome.
+        oldest_age: seconds since the oldest pending write.
+        oldest_unseen: seconds for which the store has not shown what the server answered, at most.
+        live_reads: live reads so far.
+    """
+
+    owners: int
+    expectations: int
+    pending: int
+    unknown: int
+    oldest_age: float
+    oldest_unseen: float
+    live_reads: int
 
 
 class Expectations:
@@ -289,11 +319,12 @@ class Expectations:
 
     def statistics(self) -> ExpectationStatistics:
         """Return the numbers for metrics and tests; O(expectations)."""
-        return collect(self.all(), self._now(), len(self._records), self._live_reads)
+        return _collect(self.all(), self._now(), len(self._records), self._live_reads)
 
-    def snapshot(self) -> BoundedList[ExpectationEntry]:
-        """Return the entries of the debug page, the oldest unsatisfied first; O(expectations)."""
-        return oldest(self.all(), self._now())
+    def snapshot(self) -> ExpectationsSection:
+        """Return the section of the debug page, the oldest unsatisfied first; O(expectations)."""
+        numbers, entries = self.statistics(), _oldest(self.all(), self._now())
+        return ExpectationsSection(numbers.owners, numbers.pending, numbers.unknown, entries)
 
     # -- inside -------------------------------------------------------------------------------
 
@@ -351,3 +382,71 @@ class _Overlays(dict[Resource[Any], Overlay[Any]]):
 
 def _ignore(*_: object) -> None:
     """Do nothing: the default for callbacks."""
+
+
+# The numbers, and the entries of the debug page.
+
+
+def _collect(
+    expectations: Collection[Expectation[Any]], now: float, owners: int, live_reads: int
+) -> ExpectationStatistics:
+    """Return the numbers at `now`, clock time in seconds; O(expectations)."""
+    pending = [each.pending_since for each in expectations if each.pending_since is not None]
+    unseen = [each.unseen_since for each in expectations if each.unseen_since is not None]
+    unknown = (not write.in_flight for each in expectations for write in each.unanswered)
+    return ExpectationStatistics(
+        owners=owners,
+        expectations=len(expectations),
+        pending=len(pending),
+        unknown=sum(unknown),
+        oldest_age=max((now - since for since in pending), default=0.0),
+        oldest_unseen=max((now - since for since in unseen), default=0.0),
+        live_reads=live_reads,
+    )
+
+
+def _oldest(
+    expectations: Collection[Expectation[Any]], now: float
+) -> BoundedList[ExpectationEntry]:
+    """Return the oldest expectations at `now` (clock time), those that await something first."""
+    found = nsmallest(
+        LIMIT, expectations, key=lambda each: (each.pending_since is None, _since(each))
+    )
+    return listing(found, lambda each: _entry(each, now), total=len(expectations))
+
+
+def _entry(each: Expectation[Any], now: float) -> ExpectationEntry:
+    owners = [record.owner for record in islice(each.owners.values(), LIMIT)]
+    failure = next((write.failure for write in each.unanswered if write.failure is not None), None)
+    return ExpectationEntry(
+        object=str(each.reference),
+        owners=[f"{owner.controller} {owner.key}" for owner in owners],
+        awaited=_awaited(each),
+        kept=cause(_kept(each)) if each.pending_since is None else "",
+        age=round(now - _since(each), 3),
+        live_reads=each.live_reads,
+        cause=cause(f"{failure.reason}: {failure.message}") if failure is not None else "",
+    )
+
+
+def _since(each: Expectation[Any]) -> float:
+    return each.changed_at if each.pending_since is None else each.pending_since
+
+
+def _awaited(each: Expectation[Any]) -> str:
+    if each.unanswered:
+        write = each.unanswered[0]
+        return f"{'answer' if write.in_flight else 'outcome'} of {verb_of(write.write)}"
+    if not isinstance(each.entry, Written | Deleted):
+        return ""
+    event = "deletion" if isinstance(each.entry, Deleted) else "write"
+    return f"live read after {event}" if each.needs_live_read else f"cache shows {event}"
+
+
+def _kept(each: Expectation[Any]) -> str:
+    finding = next(iter(each.findings), None)
+    if finding is None:
+        return "outside of the selection"
+    if finding is TAKEN:
+        return "name is taken"
+    return "looked up, not found" if finding is ABSENT else f"admission: {finding.warning}"

@@ -10,32 +10,23 @@ from typing import Any, cast
 
 import pytest
 
-from controller.runtime import debug_sections as sections
+from controller.runtime import operator
 from controller.runtime.debug import (
     LIMIT,
     BackingOffKey,
     BoundedList,
     ControllerEntry,
-    EventLoop,
-    ExpectationEntry,
-    ExpectationsSection,
     InformerEntry,
     RunEntry,
     cause,
     listing,
+    tasks,
 )
-from controller.runtime.debug_sections import tasks
-from controller.runtime.metrics import LoopLag
 from tests.workqueue.fakes import taken
 from workqueue import WorkQueue
 from workqueue.metrics import FailingKey, RunningKey
 
 VALUE = 'not "hunter"'
-
-
-def test_durations_are_milliseconds_exact():
-    assert sections.event_loop(LoopLag(0.12345, 2.0004)) == EventLoop(0.123, 2.0)
-    assert sections.event_loop(None) == EventLoop(None, None)
 
 
 def test_a_controller_shows_its_queue_its_runs_and_the_cause_of_each_failure():
@@ -61,37 +52,23 @@ def test_a_controller_shows_its_queue_its_runs_and_the_cause_of_each_failure():
         workers=SimpleNamespace(busy=5, released=6),
         errors=errors,
     )
-    assert sections.controllers([cast("Any", controller)]) == BoundedList(
-        1,
-        [
-            ControllerEntry(
-                name="widgets",
-                length=1,
-                dirty=5,
-                delayed=4,
-                workers=5,
-                slow=6,
-                processing=BoundedList(7, [RunEntry("default/a", 1.235)]),
-                backing_off=BoundedList(
-                    8,
-                    [
-                        BackingOffKey("default/b", 3, 60.123, None, 'not ""'),
-                        BackingOffKey("default/c", 1, 2.0, 0.988, ""),
-                    ],
-                ),
-            )
-        ],
+    assert operator._entry_of(cast("Any", controller)) == ControllerEntry(
+        name="widgets",
+        length=1,
+        dirty=5,
+        delayed=4,
+        workers=5,
+        slow=6,
+        processing=BoundedList(7, [RunEntry("default/a", 1.235)]),
+        backing_off=BoundedList(
+            8,
+            [
+                BackingOffKey("default/b", 3, 60.123, None, 'not ""'),
+                BackingOffKey("default/c", 1, 2.0, 0.988, ""),
+            ],
+        ),
     )
     assert limits == [LIMIT]
-
-
-def test_expectations_are_counted_and_listed():
-    numbers = SimpleNamespace(owners=3, pending=4, unknown=5)
-    entry = ExpectationEntry("pods default/a", ["widgets default/f"], "", "", 1.234, 2, "")
-    entries = BoundedList(6, [entry])
-    ledger = SimpleNamespace(statistics=lambda: numbers, snapshot=lambda: entries)
-    found = sections.expectations(cast("Any", ledger))
-    assert found == ExpectationsSection(owners=3, pending=4, unknown=5, entries=entries)
 
 
 def informer(name: str, last_byte: float | None) -> Any:
@@ -112,7 +89,7 @@ def informer(name: str, last_byte: float | None) -> Any:
 
 
 def test_the_informer_that_has_been_silent_for_longest_comes_first():
-    listed = sections.informers(
+    listed = operator._informers(
         [informer("pods", 99.0), informer("nodes", None), informer("secrets", 98.7654)], 100.0
     )
     assert [item.resource for item in listed.items] == ["nodes", "secrets", "pods"]

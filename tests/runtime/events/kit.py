@@ -75,7 +75,7 @@ async def recording(sink: Sink | None = None) -> AsyncIterator[tuple[Recorder, S
     )
     task = asyncio.create_task(recorder.run())
     yield recorder, sink
-    await recorder.flush()
+    recorder.stop()
     await task
 
 

@@ -222,6 +222,13 @@ async def test_the_failures_of_what_was_discarded_are_forgotten(
         assert not recorder._objects.keys() - {"uid-b"}
 
 
+async def test_the_last_events_are_sent_when_the_recorder_stops():
+    async with recording(Sink(seconds=1.0)) as (recorder, sink):
+        await asyncio.sleep(5)
+        recorder.record(PODS, META, event())
+    assert sink.notes == ["it happened"]
+
+
 async def test_at_the_end_all_events_about_an_object_are_sent_at_once():
     def fail(verb: str, name: str) -> None:
         if verb == "patch" or name == f"p.{STAMP + 2 * 10**9:x}":

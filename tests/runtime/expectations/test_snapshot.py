@@ -9,8 +9,8 @@ import pytest
 
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.debug import ExpectationEntry
+from controller.runtime.expectations.expectations import ExpectationStatistics
 from controller.runtime.expectations.record import Owner
-from controller.runtime.expectations.statistics import ExpectationStatistics
 from controller.runtime.plan import Failure
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 
@@ -37,7 +37,7 @@ def test_it_is_said_what_each_one_awaits_and_for_how_long():
     book.time = 4.0
     book.unmake("d")
     book.time = 10.0
-    assert book.expectations.snapshot().items == [
+    assert book.expectations.snapshot().entries.items == [
         entry("a", awaited="answer of create", age=10.0),
         entry("c", awaited="answer of update", age=9.0),
         entry("b", awaited="cache shows write", age=8.0),
@@ -55,7 +55,7 @@ def test_it_is_said_which_one_only_a_live_read_can_tell():
     for expectation in book.expectations.all():
         expectation.needs_live_read = True
     book.time = 5.0
-    assert book.expectations.snapshot().items == [
+    assert book.expectations.snapshot().entries.items == [
         entry("a", awaited="live read after write", age=5.0),
         entry("b", awaited="live read after deletion", age=4.0),
     ]
@@ -70,7 +70,7 @@ def test_of_an_unknown_outcome_its_error_is_told_and_when_it_was_first_asked_for
         book.expectations.expect(OWNER, delete("a"))
         book.time += 2.0
         book.expectations.mark_unknown(OWNER, delete("a"), failure)
-    (shown,) = book.expectations.snapshot().items
+    (shown,) = book.expectations.snapshot().entries.items
     error = "InternalError: etcd said no"
     assert shown == entry("a", awaited="outcome of delete", age=4.0, cause=error)
 
@@ -83,7 +83,7 @@ def test_what_is_kept_says_why_comes_last_and_counts_from_its_last_change():
     book.time = 3.0
     book.make("young", 10)
     book.time = 8.0
-    assert book.expectations.snapshot().items == [
+    assert book.expectations.snapshot().entries.items == [
         entry("young", awaited="cache shows write", age=5.0),
         entry("taken", kept="name is taken", age=8.0),
         entry("b", kept="admission: a label is gone", age=8.0),
@@ -98,7 +98,7 @@ def test_what_left_the_selection_says_so():
     book.time = 2.0
     book.answer("a", child("a", 6))
     book.time = 9.0
-    (shown,) = book.expectations.snapshot().items
+    (shown,) = book.expectations.snapshot().entries.items
     assert shown.kept == "outside of the selection"
     assert not shown.awaited
     assert shown.age == 7.0
@@ -110,7 +110,7 @@ def test_no_value_is_quoted():
     book.expectations.admission_mismatch(OWNER, create("a"), VALUE, blocking=False)
     book.expectations.expect(OWNER, create("b"))
     book.expectations.mark_unknown(OWNER, create("b"), failure)
-    unknown, kept = book.expectations.snapshot().items
+    unknown, kept = book.expectations.snapshot().entries.items
     assert (kept.kept, unknown.cause) == ('admission: not ""', 'Invalid: not ""')
 
 

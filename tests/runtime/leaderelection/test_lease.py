@@ -152,7 +152,7 @@ async def test_no_event_is_sent_while_this_process_does_not_lead():
     fence.leads = True
     await asyncio.sleep(60)
     assert len(client.verbs("create")) == 1
-    await recorder.flush()
+    recorder.stop()
     await task
 
 

@@ -21,7 +21,8 @@ from prometheus_client.registry import Collector
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import PODS
 from controller.runtime.collectors import ObjectCollector, identity, object_gauge, write_metrics
-from controller.runtime.expectations.statistics import ExpectationStatistics
+from controller.runtime.debug import EventLoop
+from controller.runtime.expectations.expectations import ExpectationStatistics
 from controller.runtime.metrics import (
     PAUSE_BUCKETS,
     PHASE_BUCKETS,
@@ -29,7 +30,6 @@ from controller.runtime.metrics import (
     ClientCollector,
     EventCollector,
     ExpectationCollector,
-    LoopLag,
     Monitor,
     RuntimeMetrics,
 )
@@ -165,7 +165,7 @@ async def test_each_second_the_lag_is_measured_and_the_time_of_day_read():
     for late in (0.25, -0.5, 2.0):
         measured.clock.fire(late=late)
     assert measured.lags == [0.25, 0.0, 2.0]
-    assert monitor.lag() == LoopLag(2.0, 2.0)
+    assert monitor.lag() == EventLoop(2.0, 2.0)
     assert measured.times_read == [101.25, 101.75, 104.75]
     assert measured.clock.timers[0][0] == 105.75
     monitor.stop()
@@ -176,15 +176,15 @@ async def test_each_second_the_lag_is_measured_and_the_time_of_day_read():
 async def test_the_longest_lag_is_that_of_the_last_minute():
     measured = Measurements()
     monitor = measured.monitor()
-    assert monitor.lag() is None
+    assert monitor.lag() == EventLoop(None, None)
     running = asyncio.create_task(monitor.run(lambda: None))
     await asyncio.sleep(0)
     measured.clock.fire(late=2.0)
     for _ in range(59):
         measured.clock.fire(late=0.25)
-    assert monitor.lag() == LoopLag(0.25, 2.0)
+    assert monitor.lag() == EventLoop(0.25, 2.0)
     measured.clock.fire(late=0.5)
-    assert monitor.lag() == LoopLag(0.5, 0.5)
+    assert monitor.lag() == EventLoop(0.5, 0.5)
     monitor.stop()
     await running
 
