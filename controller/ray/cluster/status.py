@@ -148,9 +148,15 @@ def _fields(
     upgrade = upgrade_status(seen)
     if upgrade is not None or present.get("upgrade") is not None:
         wanted["upgrade"] = upgrade
-    if held is not None or unexplained_number(seen):
+    if held is not None or (unexplained_number(seen) and _has_surplus(seen)):
         wanted.pop("desiredWorkerReplicas")  # it says what an explained specification asked for
     return wanted
+
+
+def _has_surplus(seen: ClusterObservation) -> bool:
+    """Return whether there are more workers than specified: else no number needs explaining."""
+    live = [pod for pod in seen.all_workers if not pod.metadata.terminating]
+    return len(live) > seen.desired.spec.desired_workers
 
 
 def refusal_status(seen: InvalidCluster) -> StatusPatch:

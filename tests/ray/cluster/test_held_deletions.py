@@ -88,6 +88,20 @@ def test_a_number_that_shrinks_within_a_generation_deletes_nothing_and_is_said(
     assert (again.stages, again.status.events) == ((), ())
 
 
+def test_a_number_counts_as_explained_once_the_user_has_deleted_what_was_held():
+    """Else a rolling update waits for an edit that nobody asks for, as no condition is left."""
+    scaler_edit = with_meta(
+        observed(with_groups({"replicas": 2}, enableInTreeAutoscaling=True), 5, HELD), generation=2
+    )
+    surplus = kept(scaler_edit, *workers(3))
+    assert stored(surplus, plan(surplus))["desiredWorkerReplicas"] == 5
+
+    none = kept(scaler_edit, *workers(2))
+    status = stored(none, plan(none))
+    assert status["desiredWorkerReplicas"] == 2
+    assert find_condition(status["conditions"], "DeletionHeld") is None
+
+
 def test_an_edit_explains_fewer_workers_also_if_it_was_refused_at_first():
     """The operator's settings refused it, and then were changed."""
     counted_before = {"type": "HeadPodReady", "status": "True", "observedGeneration": 1}
