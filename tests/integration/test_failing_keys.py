@@ -11,14 +11,13 @@ from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource
+from controller.kube.resources import STATEFUL_SETS, Resource
 from controller.ray.api import RAYCLUSTERS, FeatureGates
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.testing.faults import ErrorResponse, LostRequest, Rule
-from controller.testing.journal import JournalEntry
 from tests.integration.fleets import fleet_manifest
 from tests.integration.harness import RunningOperator, World, example_cluster, install_crds
 from tests.integration.inferencesets import set_manifest
@@ -170,67 +169,3 @@ async def test_dozens_of_creates_that_stay_unknown_cost_no_more_requests_than_on
     await at_most_sixty_requests(world, operator, since)
     operator.transport.rules = []
     await has_workers(world, 40)
-
-
-@pytest.mark.parametrize("sort", ["forbidden", "lost"])
-async def test_an_edit_of_the_specification_is_tried_at_once(world: World, sort: str):
-    operator = await begin(world, "cluster")
-    operator.transport.rules = [Rule(SORTS[sort], "pods", CREATE)]
-    await world.settle(300)
-    operator.transport.rules = []
-    since = len(operator.transport.journal.entries)
-    template = {"metadata": {"annotations": {"cured": "yes"}}}
-    patch = {"spec": {"headGroupSpec": {"template": template}}}
-    await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", patch)
-    if sort == "forbidden":  # what is unknown must be repeated as it was
-        await world.settle(2)
-        assert "create pods" in requests(operator, since)
-    await world.eventually(world.is_ready, seconds=60)
-
-
-async def test_an_event_of_others_is_heeded_at_once_but_sends_nothing_that_has_failed(world: World):
-    operator = await begin(world, "cluster")
-    operator.transport.rules = [Rule(SORTS["forbidden"], "pods", CREATE)]
-    await world.settle(300)
-    since = len(operator.transport.journal.entries)
-    while "create pods" not in requests(operator, since):
-        await world.settle(0.1)  # the next one is due in half a minute
-    operator.transport.rules = []
-    since = len(operator.transport.journal.entries)
-    await world.user.delete(SERVICES, world.namespace, "example-head-svc")
-    await world.settle(2)
-    assert {"create services", "create pods"} & set(requests(operator, since)) == {
-        "create services"
-    }
-    await world.settle(40)
-    assert "create pods" in requests(operator, since)
-
-
-async def test_an_edit_does_not_wait_for_what_has_failed(world: World):
-    operator = await begin(world, "cluster")
-    operator.transport.rules = [Rule(SORTS["forbidden"], "pods", CREATE)]
-    await world.settle(300)
-    operator.transport.rules = []
-    since = len(operator.transport.journal.entries)
-    await world.scale(1)
-    await world.settle(4)
-    assert requests(operator, since).count("create pods") == 2
-
-
-async def test_reports_that_differ_each_time_do_not_cause_the_next_attempt(world: World):
-    operator = await begin(world, "cluster")
-    texts = ['exceeded quota: team, "{n}"', 'admission webhook "a" denied the request: {n}']
-    rules = [Rule(ErrorResponse(403, "Forbidden", text), "pods", CREATE) for text in texts]
-
-    def alternate(entry: JournalEntry) -> None:
-        if entry.attributes.verb == "create":
-            rules.reverse()
-            operator.transport.rules = rules[:1]
-
-    operator.transport.on_request.append(alternate)
-    await world.settle(5)
-    since = len(operator.transport.journal.entries)
-    await world.settle(TEN_MINUTES)
-    asked = requests(operator, since)
-    assert asked.count("create pods") <= 20, "the back-off alone decides"
-    assert asked.count("patch rayclusters.ray.io") > 5, "each was reported"

@@ -14,7 +14,6 @@ import msgspec
 import pytest
 
 from controller.apimachinery.ownership import owner_reference
-from controller.apimachinery.problem import Problem
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.planning.net_changes import ObjectPlan
 from controller.command.planning.planner import Planner
@@ -96,13 +95,6 @@ async def test_planning_writes_nothing(world: World):
     assert len(world.journal.present) == 3
 
 
-async def test_an_applied_manifest_leaves_nothing_to_do(world: World):
-    await ready(world, example_cluster())
-    plan = await planned(world, example_cluster())
-    assert plan.exists
-    assert (plan.edits, plan.items, plan.notes) == ((), (), ())
-
-
 async def test_all_existing_clusters_can_be_planned_for_as_they_are(world: World):
     await apply(world, example_cluster("waiting"))
     await ready(world, example_cluster())
@@ -129,14 +121,6 @@ async def test_scaling_is_planned_as_edits_and_pods(world: World):
     assert item.why == "the group has more pods than it should"
 
 
-async def test_a_removed_group_is_planned_to_go(world: World):
-    manifest = example_cluster(replicas=2)
-    await ready(world, manifest)
-    manifest["spec"]["workerGroupSpecs"] = []
-    plan = await planned(world, manifest)
-    assert by_action(plan) == {"delete": [("Pod", "workers", 2)]}
-
-
 async def test_a_template_that_reaches_new_pods_only_is_noted(world: World):
     manifest = example_cluster()
     await ready(world, manifest)
@@ -161,16 +145,6 @@ async def test_an_unknown_field_of_a_pod_template_is_noted_with_the_nearest_righ
         assert any(path in note for note in plan.notes)
 
 
-async def test_recreate_is_planned_as_replacing_every_pod(world: World):
-    manifest = example_cluster(replicas=2)
-    manifest["spec"]["upgradeStrategy"] = {"type": "Recreate"}
-    await ready(world, manifest)
-    template = manifest["spec"]["workerGroupSpecs"][0]["template"]
-    template["spec"]["containers"][0]["image"] = "rayproject/ray:next"
-    plan = await planned(world, manifest)
-    assert by_action(plan) == {"replace": [("Pod", "headgroup", 1), ("Pod", "workers", 2)]}
-
-
 async def test_what_the_manifest_no_longer_says_goes_as_with_kubectl_apply(world: World):
     manifest = example_cluster()
     manifest["metadata"]["annotations"] = {"team": "a"}
@@ -180,22 +154,6 @@ async def test_what_the_manifest_no_longer_says_goes_as_with_kubectl_apply(world
     assert [(edit.path, edit.old, edit.new) for edit in plan.edits] == [
         ("metadata.annotations.team", "a", None)
     ]
-
-
-@pytest.mark.parametrize(
-    ("change", "word"),
-    [
-        ({"workerGroupSpecs": [{"groupName": "workers"}]}, "template"),
-        ({"suspend": "perhaps"}, "suspend"),
-        ({"rayVersion": "2.46.0", "authOptions": {"mode": "token"}}, "rayVersion"),
-    ],
-)
-async def test_a_refused_manifest_names_the_field(world: World, change: dict[str, Any], word: str):
-    manifest = example_cluster()
-    manifest["spec"] |= change
-    plan = await planned(world, manifest)
-    assert word in plan.problem
-    assert plan.items == ()
 
 
 async def test_what_the_operator_cannot_read_is_a_problem_and_hinders_no_other(world: World):
@@ -273,27 +231,6 @@ async def test_planning_for_jobs_writes_nothing_and_asks_no_dashboard(world: Wor
     assert len(rays.ray.asked) == asked
 
 
-@pytest.mark.embedded_only
-async def test_a_job_that_would_be_refused_is_a_problem(world: World):
-    plan = await planned(world, job_manifest(backoffLimit=-1))
-    assert "backoffLimit" in plan.problem
-    assert plan.items == ()
-
-
-@pytest.mark.embedded_only
-async def test_a_cron_job_that_would_be_refused_is_a_problem(world: World):
-    body = {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayCronJob",
-        "metadata": {"name": "cron"},
-        "spec": {"schedule": "61 * * * *", "jobTemplate": job_manifest()["spec"]},
-    }
-    assert "schedule" in (await planned(world, body)).problem
-    body["spec"]["schedule"] = "* * * * *"
-    fine = await planned(world, body)
-    assert (fine.problem, fine.items, fine.refusals) == ("", (), ())
-
-
 async def test_a_manifest_that_is_applied_again_leads_to_nothing(world: World, rays: Rays):
     rays.ray.course = lambda _body: forever()
     rays.start_operator()
@@ -342,14 +279,8 @@ class AppKind(Kind[Any]):
         cluster, job = reads.get(RAYCLUSTERS, f"{key}-cluster"), reads.get(RAYJOBS, f"{key}-job")
         return app and (app, cluster, job)
 
-    def problem(self, observation: Any) -> Problem | None:
-        app, *_ = observation
-        return Problem("metadata.labels.refuse", "is set") if app.metadata.labels else None
-
     def plan(self, observation: Any, now: datetime) -> Plan:
         app, cluster, job = observation
-        if self.problem(observation):
-            return NOTHING
         if cluster is None:
             return self.creation(app, RAYCLUSTERS, example_cluster(f"{app.metadata.name}-cluster"))
         if job is None and cluster.status.get("state") == "ready":
@@ -385,13 +316,6 @@ async def test_a_kind_that_creates_objects_of_two_others_is_planned_down_to_the_
             ("Pod", "app-job-*-workers-worker-*"): 1,
         }.items()
     )
-
-
-async def test_the_problem_of_any_kind_is_shown(world: World):
-    meta = {"name": "app", "labels": {"refuse": "yes"}}
-    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
-    plan = await with_apps(world).for_manifest(manifest, world.namespace)
-    assert (plan.problem, plan.items) == ("metadata.labels.refuse: is set", ())
 
 
 def start_all_kinds(rays: Rays) -> None:
@@ -459,22 +383,6 @@ async def test_a_pod_that_would_be_refused_is_told_whatever_kind_it_would_be_cre
     kinds = kinds_of(KindSettings.from_environment(gates, {}), None)
     plan = await Planner(world.user, kinds, world.wall()).for_manifest(manifest, world.namespace)
     assert any(words in refusal.message for refusal in plan.refusals)
-
-
-async def test_what_the_api_server_accepts_is_not_refused(world: World):
-    manifest = example_cluster()
-    assert (await planned(world, manifest)).refusals == ()
-    manifest["spec"]["enableInTreeAutoscaling"] = True
-    assert (await planned(world, manifest)).refusals == ()
-
-
-async def test_changes_of_existing_objects_are_tried_too(world: World):
-    await ready(world, example_cluster())
-    manifest = example_cluster(replicas=3)
-    container = manifest["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"][0]
-    container["imagePullPolicy"] = "Sometimes"
-    plan = await planned(world, manifest)
-    assert any("imagePullPolicy" in refusal.message for refusal in plan.refusals)
 
 
 async def test_an_unknown_field_of_the_manifest_is_refused_as_kubectl_does(world: World):
