@@ -16,7 +16,6 @@ from controller.ray.dashboard import JobStatus
 from tests.integration.harness import example_cluster
 from tests.integration.rays import Rays, forever
 from tests.integration.test_at_rest import requests
-from tests.integration.test_rayjob_life import gone, no_clusters, stops
 from tests.ray.dashboard.simulated import Course, Fault
 from tests.ray.job.rayjobs import is_head_lost
 
@@ -49,6 +48,21 @@ def submitter_pods(rays: Rays) -> list[Pod]:
         for pod in rays.world.journal.created.values()
         if (pod.metadata.labels or {}).get("ray.io/node-type") == "submitter"
     ]
+
+
+async def gone(rays: Rays, name: str = "job", *, seconds: float = 60.0) -> None:
+    async def reached() -> bool:
+        return await rays.is_gone(name)
+
+    await rays.world.eventually(reached, seconds=seconds, pause=0.5)
+
+
+async def no_clusters(rays: Rays, *, seconds: float = 60.0) -> None:
+    await rays.world.becomes(rays.clusters, [], seconds=seconds, pause=0.5)
+
+
+def stops(rays: Rays) -> list[float]:
+    return [asked.at for asked in rays.ray.asked if asked.path.endswith("/stop")]
 
 
 @pytest.mark.vital

@@ -16,27 +16,20 @@ from controller.ray.dashboard import JobStatus
 from tests.integration.harness import example_cluster
 from tests.integration.rays import Rays, forever
 from tests.integration.test_at_rest import requests
-from tests.integration.test_rayjob_bugs import annotate, ready, running, submitter_pods
+from tests.integration.test_rayjob_bugs import (
+    annotate,
+    gone,
+    no_clusters,
+    ready,
+    running,
+    stops,
+    submitter_pods,
+)
 from tests.ray.dashboard.simulated import Course, Fault
 from tests.ray.job.rayjobs import is_head_lost
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 embedded_only = pytest.mark.embedded_only
-
-
-async def gone(rays: Rays, name: str = "job", *, seconds: float = 60.0) -> None:
-    async def reached() -> bool:
-        return await rays.is_gone(name)
-
-    await rays.world.eventually(reached, seconds=seconds, pause=0.5)
-
-
-async def no_clusters(rays: Rays, *, seconds: float = 60.0) -> None:
-    await rays.world.becomes(rays.clusters, [], seconds=seconds, pause=0.5)
-
-
-def stops(rays: Rays) -> list[float]:
-    return [asked.at for asked in rays.ray.asked if asked.path.endswith("/stop")]
 
 
 async def test_a_suspension_stops_the_job_in_ray_before_it_deletes_the_cluster(rays: Rays):
