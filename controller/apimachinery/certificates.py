@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
-import tempfile
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -23,6 +21,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec import Struct
+
+from controller.kube.credentials import ClientCertificate, load_certificate
 
 _EARLIER = timedelta(hours=1)  # for clocks that differ
 _FOR_A_LEAF, _FOR_AN_AUTHORITY = ("digital_signature",), ("key_cert_sign", "crl_sign")
@@ -43,7 +43,6 @@ class Certificate(Struct, frozen=True):
     """A certificate and its key.
 
     Attributes:
-        chain: the certificate, PEM.
         key: its private key, PEM.
     """
 
@@ -56,12 +55,7 @@ class Certificate(Struct, frozen=True):
         Raises:
             ssl.SSLError: it is malformed, or the key is another's.
         """
-        # OpenSSL reads keys only from files: written to a private folder and deleted at once.
-        with tempfile.TemporaryDirectory(prefix="manta-") as folder:
-            file = Path(folder, "certificate")
-            file.touch(mode=0o600)
-            file.write_bytes(self.chain + self.key)
-            context.load_cert_chain(file)
+        load_certificate(context, ClientCertificate(self.chain, self.key))
 
     def context(self) -> ssl.SSLContext:
         """Return the context of a server with this certificate."""
@@ -83,13 +77,7 @@ class Authority(Struct, frozen=True):
 
     @classmethod
     def new(cls, name: str, now: datetime, lifetime: timedelta) -> Authority:
-        """Make an authority.
-
-        Args:
-            name: its common name.
-            now: the time in UTC.
-            lifetime: how long it is valid.
-        """
+        """Make an authority with this common name, valid from `now` on (UTC)."""
         key = ec.generate_private_key(ec.SECP256R1())
         identity = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
         signed = (
@@ -110,14 +98,9 @@ class Authority(Struct, frozen=True):
         *,
         for_clients: bool = False,
     ) -> Certificate:
-        """Issue the certificate of a server.
+        """Issue the certificate of a server with this common name, names and addresses.
 
-        Args:
-            name: its common name.
-            hosts: its names and addresses.
-            now: the time in UTC.
-            lifetime: how long it is valid.
-            for_clients: whether the server shows it to other servers, too.
+        With `for_clients` the server may show it to other servers, too.
 
         Raises:
             ValueError: the authority's certificate or key is malformed.
@@ -158,10 +141,7 @@ def issued_once(
 
 
 def expiry(certificate: bytes) -> datetime:
-    """Return until when a certificate is valid.
-
-    Args:
-        certificate: PEM.
+    """Return until when a certificate, which is PEM, is valid.
 
     Raises:
         ValueError: it is malformed.

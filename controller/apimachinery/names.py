@@ -89,10 +89,7 @@ def child_name(
 def short_child_name(owner: ObjectMeta, what: str, moment: str) -> str:
     """Return `<owner>-<5 characters>`, KubeRay's form.
 
-    Args:
-        owner: metadata of the owner.
-        what: part of the owner that the child is.
-        moment: revision of the owner at which the name is chosen.
+    They depend on the part of the owner that the child is, and on the owner's revision then.
     """
     return f"{owner.name}-{suffix(owner.uid, what, moment)[:_SHORT_SUFFIX_LENGTH]}"
 

@@ -23,7 +23,6 @@ class Problem(Struct, frozen=True):
         message: the error and its remedy, a predicate of the field.
         reason: reason of the condition and the event; empty until the kind's validation sets it.
         against: paths of the other fields of a contradiction, which the message names too.
-        others: the other problems of the object.
     """
 
     field: str

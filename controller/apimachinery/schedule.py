@@ -87,8 +87,6 @@ class Crontab(Struct, frozen=True):
 
     Attributes:
         moments: matching minutes of a day, from 0 to 1439, ascending.
-        days: matching days of a month.
-        months: matching months.
         weekdays: matching days of a week, 0 being Sunday.
         either: whether a day matches if it is in `days` or in `weekdays`; if one of the two fields
             has a star, it must be in both.

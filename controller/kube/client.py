@@ -173,16 +173,9 @@ class Client:
         limit_bytes: int,
         previous: bool = False,
     ) -> str:
-        """Read the last lines of a container's log.
+        """Read the last lines of a container's log, or of its run before the present one.
 
-        Args:
-            namespace: namespace of the pod.
-            pod: name of the pod.
-            container: name of the container, which may have terminated.
-            lines: maximum number of lines.
-            limit_bytes: maximum number of bytes, counted from the end; bytes that are not UTF-8
-                are replaced.
-            previous: whether to read the log of the run before the present one.
+        Bytes are counted from the end; those that are not UTF-8 are replaced.
 
         Raises:
             BadRequest: the container does not exist or has not started.
@@ -258,15 +251,7 @@ class Client:
         grace_seconds: int | None = None,
         propagation: str | None = None,
     ) -> T | None:
-        """Delete one object.
-
-        Args:
-            resource: resource of the object.
-            namespace: namespace of the object, empty if cluster-scoped.
-            name: name of the object.
-            uid: precondition; `Conflict` if the object of that name has another uid.
-            grace_seconds: overrides the object's own grace period.
-            propagation: `Background`, `Foreground` or `Orphan`.
+        """Delete one object; raises `Conflict` if that of this name has another `uid`.
 
         Returns:
             The object in its new state, or None if the server only confirmed the deletion.

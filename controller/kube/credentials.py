@@ -196,24 +196,30 @@ def client_context(
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if certificate is not None:
-        _load(context, certificate)
+        try:
+            load_certificate(context, certificate)
+        except (ssl.SSLError, ValueError) as error:
+            raise ConfigurationError(
+                f"The client certificate and its key do not match or are not PEM ({error}). "
+                "Encrypted keys are not supported: use an unencrypted one or an exec plugin."
+            ) from error
     return context
 
 
-def _load(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
+def load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
+    """Present this certificate in the handshakes of a context from now on.
+
+    Raises:
+        ssl.SSLError: it is malformed, or the key is another's.
+        ValueError: the key is encrypted.
+    """
     # OpenSSL reads keys only from files: written to a private folder and deleted at once.
     with tempfile.TemporaryDirectory(prefix="manta-") as folder:
         chain, key = Path(folder, "chain"), Path(folder, "key")
         for path, content in ((chain, certificate.chain), (key, certificate.key)):
             path.touch(mode=0o600)
             path.write_bytes(content)
-        try:
-            context.load_cert_chain(chain, key, password=_no_password)
-        except (ssl.SSLError, ValueError) as error:
-            raise ConfigurationError(
-                f"The client certificate and its key do not match or are not PEM ({error}). "
-                "Encrypted keys are not supported: use an unencrypted one or an exec plugin."
-            ) from error
+        context.load_cert_chain(chain, key, password=_no_password)
 
 
 def _no_password() -> str:

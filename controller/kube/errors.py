@@ -116,6 +116,13 @@ def may_have_happened(error: BaseException) -> bool:
     return isinstance(error, OutcomeUnknown | asyncio.CancelledError)
 
 
+def is_namespace_terminating(error: KubeError) -> bool:
+    """Return whether a create was refused because the namespace is being deleted."""
+    return isinstance(error, Forbidden) and any(
+        reason == "NamespaceTerminating" for reason, _ in error.status.causes
+    )
+
+
 class BadRequest(StatusError):  # noqa: N818
     """400."""
 

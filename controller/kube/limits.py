@@ -180,11 +180,7 @@ _Flows: TypeAlias = "OrderedDict[str, deque[Slot]]"
 
 
 class FairLimiter:
-    """A bounded number of slots.
-
-    Args:
-        slots: maximum slots held at the same time.
-    """
+    """A bounded number of slots."""
 
     def __init__(self, slots: int, clock: Clock) -> None:
         self._clock = clock

@@ -19,9 +19,7 @@ class Resource(msgspec.Struct, Generic[T], frozen=True, cache_hash=True):
         group: API group, empty for the core group.
         version: API version without the group, `v1`.
         plural: lower-case plural name as used in paths, `pods`.
-        kind: the object's `kind`, `Pod`.
         view: the partial Struct into which objects are decoded.
-        namespaced: whether objects live in namespaces.
         part: name of a subset of the objects that is watched separately, such as those with a
             label. It does not change requests.
     """

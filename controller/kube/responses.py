@@ -99,8 +99,6 @@ class Response(msgspec.Struct, frozen=True):
     """One complete response.
 
     Attributes:
-        status: HTTP status code.
-        headers: header fields with lower-case names.
         body: the whole body; for errors at most `MAX_ERROR_BODY` bytes.
     """
 

@@ -31,12 +31,10 @@ class Request(Struct, frozen=True):
     """One request.
 
     Attributes:
-        method: upper-case HTTP method.
         path: absolute path below the server's root, not yet URL-encoded.
         query: parameters, not yet URL-encoded. With `watch` set to `1` or `true` the response is
             endless and gets a connection of its own.
         headers: header fields. Authentication is added by the transport.
-        body: the whole body, or None.
     """
 
     method: str

@@ -43,7 +43,6 @@ class Children(msgspec.Struct, frozen=True):
     """The children of one resource that an object is to have.
 
     Attributes:
-        resource: their resource, which the kind owns.
         wanted: their bodies by name. Type, name, namespace and owner reference are added.
         repairs: fields of the body, such as `data`, that are put back when they differ. Members
             that the body does not name stay as they are.
@@ -58,8 +57,6 @@ class Seen(msgspec.Struct, Generic[T], frozen=True):
     """Everything that a plan may depend on.
 
     Attributes:
-        resource: resource of the object.
-        obj: the object.
         children: its children by resource and name, terminating ones included, own writes too. A
             resource that the API server lacks is left out.
         blocked: names under which no child can be made, by resource, each with a sentence why.

@@ -76,11 +76,7 @@ RELEASED_SECONDS: Final = 1
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """A Lease as it was read.
-
-    Attributes:
-        body: the whole object, which others may have added to.
-    """
+    """A Lease as it was read."""
 
     body: dict[str, Any]
 
@@ -244,7 +240,6 @@ class Elector:
 
     Args:
         identity: identity of this process; no other process ever has the same.
-        timing: durations of the lease.
         now: a clock that continues while the machine sleeps.
         wall: the time of day, for the record only; no decision depends on it.
 

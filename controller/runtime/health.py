@@ -57,7 +57,6 @@ class HttpListener:
         options: options that choose another address, for the error's text.
 
     Attributes:
-        host: as it was given.
         port: where it listens, once it is ready.
     """
 

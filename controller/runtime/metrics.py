@@ -45,7 +45,6 @@ class RuntimeMetrics:
 
     Args:
         registry: where to register. Raises ValueError if it has such metrics already.
-        version: for `manta_build_info`.
     """
 
     def __init__(self, registry: CollectorRegistry, *, version: str) -> None:

@@ -71,17 +71,14 @@ class Operator:
     Args:
         client: access to the API server; the caller closes it after `run`.
         kinds: what is reconciled. Names and primary resources must be unique.
-        settings: see `settings.Settings`.
         election: decides whether this process may write; always, if None: then a cache that was
             read at quorum is not compared with a second read.
         on_synced: called once, when all caches are complete; a good time for `gc.freeze`.
 
     Attributes:
         controllers: by the name of their kind; `enqueue` may be called from outside.
-        expectations: own writes that the caches do not show yet.
         health: checks may be added before `run`.
         debug: sections may be added before `run`.
-        schemas: what the API server publishes about pods and the kinds' own resources.
     """
 
     def __init__(

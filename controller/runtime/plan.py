@@ -67,8 +67,6 @@ class ReplicaMember(Struct, frozen=True):
 
     Attributes:
         replica: name of the replica, never used for another one.
-        position: position of this member, from 0.
-        size: number of members of the complete replica.
     """
 
     replica: str
@@ -209,11 +207,7 @@ class LogTail(Struct, frozen=True):
     of an object are kept.
 
     Attributes:
-        namespace: namespace of the pod.
         label_selector: selects the pods, if `pod` names none.
-        container: name of the container.
-        lines: maximum number of lines.
-        limit_bytes: maximum number of bytes.
         pod: name of the pod; empty for the newest one that is selected.
         previous: whether the log is that of the run before the present one.
         restarts: the container's restarts so far, by which later logs are told from this one.
@@ -235,8 +229,6 @@ class FailedCreates(Struct, frozen=True):
     A failure is a result too. `Record.failed_create` returns the last result.
 
     Attributes:
-        namespace: namespace of the object.
-        uid: its uid.
         asked_at: the time, by which the planner knows how old a result is.
     """
 
@@ -328,9 +320,7 @@ class Failure(Struct, frozen=True):
     """A write that did not succeed, with the server's reason and message.
 
     Attributes:
-        write: the write.
         reason: the server's, or the kind of the error.
-        message: the server's.
         unknown: the response was lost, or does not say whether the write was carried out.
         overdue: the outcome has been unknown for longer than a moment.
     """

@@ -31,11 +31,11 @@ from controller.apimachinery.redaction import fold
 from controller.kube.client import Client
 from controller.kube.errors import (
     AlreadyExists,
-    Forbidden,
     KubeError,
     NotFound,
     StatusError,
     TooManyRequests,
+    is_namespace_terminating,
 )
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import EVENTS, Resource
@@ -117,7 +117,6 @@ class EventSeries:
         body: the event object at its first occurrence, encoded: thousands are remembered.
         last_seen: monotonic seconds of the last occurrence.
         last_time: time of the last occurrence, RFC 3339.
-        count: occurrences.
         sent: occurrences that the server has received.
         sent_at: monotonic seconds of the last successful request.
         tries: failed attempts since then.
@@ -156,7 +155,6 @@ class ObjectEvents:
     than one with a single event.
 
     Attributes:
-        series: its series.
         failures: failed attempts since one has succeeded.
         retry_at: monotonic seconds before which nothing is sent.
     """
@@ -403,7 +401,7 @@ class Recorder:
             await client.create(EVENTS, namespace, body)
 
     def _reject(self, series: EventSeries, error: KubeError) -> None:
-        if not _namespace_terminating(error):
+        if not is_namespace_terminating(error):
             self.statistics.failed += 1
             name = msgspec.json.decode(series.body)["metadata"]["name"]
             _log.warning("event.dropped", name=name, error=str(error))
@@ -449,12 +447,6 @@ def _is_final(error: KubeError) -> bool:
     if not isinstance(error, StatusError) or isinstance(error, TooManyRequests):
         return False
     return error.status.code < 500
-
-
-def _namespace_terminating(error: KubeError) -> bool:
-    return isinstance(error, Forbidden) and any(
-        reason == "NamespaceTerminating" for reason, _ in error.status.causes
-    )
 
 
 # Limits the events about one object, as upstream's older recorder does (EVT-1).

@@ -146,11 +146,9 @@ class Cache:
     """One informer and what is known of it.
 
     Attributes:
-        barrier: waits until the store is up to date.
         last_error: the error of the request that failed last, also if later ones succeeded; None
             until one fails, and again when a confirmation begins.
         reported: keys of objects that cannot be decoded, with the reasons already reported.
-        run: the informer's task, None before it runs.
     """
 
     scope: CacheScope

@@ -77,7 +77,6 @@ class Caches:
         namespaces: to watch; empty for all.
         sync_timeout: seconds after which incomplete caches are an error.
         on_synced: called once, when all caches are complete.
-        on_quarantine: called when an object does not fit its type.
         on_watch: called with the resource and the namespace when a watch of primary objects begins.
         on_available: called with an optional resource that is installed later, once its objects can
             be read, and with one that is removed, once they cannot.

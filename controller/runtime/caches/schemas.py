@@ -55,12 +55,7 @@ _log = structlog.stdlib.get_logger("manta.schemas")
 
 @dataclass(slots=True)
 class _Unverified:
-    """Watches of one cache that have begun since the schema was read.
-
-    Attributes:
-        watches: how many.
-        latest: when the last of them began.
-    """
+    """Watches of one cache that have begun since the schema was read."""
 
     watches: int
     latest: float
@@ -72,7 +67,6 @@ class InstalledSchemas:
     A schema that was read once stays in use while the server gives no response.
 
     Args:
-        resources: whose schemas are wanted.
         on_change: called with a resource whose schema, or the error in its place, has changed.
         on_verified: called with a resource and the keys of its edited objects whose schema was
             read, and of those for which it could not be read.
@@ -80,7 +74,6 @@ class InstalledSchemas:
             counts too.
 
     Attributes:
-        found: the results by resource.
         unverified: keys of edited objects whose schema was not read since, by resource, with the
             times of the edits.
     """

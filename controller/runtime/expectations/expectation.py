@@ -54,13 +54,7 @@ def reference_of(target: Target) -> ObjectReference:
 
 
 class StoreState(msgspec.Struct, frozen=True):
-    """The state of an object in the store when a request for it was sent.
-
-    Attributes:
-        revision: revision of the store.
-        uid: uid of the stored object, empty if there was none.
-        object_revision: revision of the stored object.
-    """
+    """Revision of the store, and the stored object if any, when a request for it was sent."""
 
     revision: str = ""
     uid: str = ""
@@ -114,7 +108,6 @@ class UnansweredWrite(msgspec.Struct, frozen=True):
         generation: generation of the owner for which it was planned.
         asked_at: clock time at which it was last sent, in seconds.
         tried_at: revision of the stored object at that time; empty if there was none.
-        in_flight: whether the answer may still come.
         unknown_since: clock time at which it was first sent if an answer to it was lost; it stays
             while the write is repeated. None if none was.
         failure: the error instead of the last answer; None if it was cut off.
@@ -165,7 +158,6 @@ class Expectation(Generic[T]):
         needs_live_read: only a live read can resolve it.
         version: number of changes; shows whether one happened during a live read.
         sent_at: what the store showed when the latest request was sent.
-        shown: revision of the object in the store, empty if it shows none.
         unseen_since: clock time from which on the store has had to show what the server answered,
             and has shown nothing new of the object, seconds; None if it has nothing to show.
         changed_at: clock time of the last change, seconds.

@@ -63,10 +63,7 @@ class ExpectationStatistics(Struct, frozen=True):
 
     Attributes:
         pending: those of which the store has yet to show a write.
-        unknown: writes of unknown outcome.
-        oldest_age: seconds since the oldest pending write.
         oldest_unseen: seconds for which the store has not shown what the server answered, at most.
-        live_reads: live reads so far.
     """
 
     owners: int

@@ -46,7 +46,6 @@ class ReadGeneration(Struct, frozen=True):
     """The generation of an object that the process has read last; part of `Plan.memory`.
 
     Attributes:
-        number: the generation.
         missing: the fields that the definition lacked when the object was edited.
     """
 
@@ -58,9 +57,7 @@ class InstalledDefinition(Struct, frozen=True):
     """The installed definition of a kind, as far as the planner relies on it.
 
     Attributes:
-        kind: name of the kind.
         consequence: what the operator does while fields are missing.
-        missing: paths of fields that it lacks.
         error: why it could not be read; empty if it was.
         awaited: whether it is not yet certain that cached objects were read by it.
         unverified: whether the object was edited after the definition was read.
@@ -116,7 +113,6 @@ class DefinitionReader:
     """Reads the installed definition of a kind; once for each published schema.
 
     Args:
-        resource: resource of the kind.
         relied_on: gives the paths that its planner relies on, for a schema.
         consequence: what the operator does while one of them is missing, without a full stop.
         remedy: what the user can do about it, without a full stop.

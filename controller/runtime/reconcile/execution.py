@@ -66,13 +66,10 @@ class PlanExecution(msgspec.Struct, frozen=True):
 
     Attributes:
         status_after: the status to write when these writes failed.
-        emit: records an event about the primary object.
         held: its children whose deletion others hold up.
-        submit: passes on the plan's commands.
         failing: whether the plan only reports an error.
         overdue: returns the writes of earlier plans whose outcome is still unknown.
         first_write: called before the first write is sent, if there is one.
-        measure: records a phase that ended.
     """
 
     owner: Owner

@@ -40,7 +40,6 @@ class WriteResult(Struct, frozen=True):
     """One write and its outcome.
 
     Attributes:
-        obj: the object that the server returned, if any.
         first: whether it is the first attempt in a row that fails.
     """
 
@@ -111,11 +110,9 @@ class FailedGroups:
 
     Attributes:
         generation: generation of the object; its change releases all groups.
-        rng: jitter of the waits.
         failures: the last failure of each group, None if it was a conflict, which is not reported.
         tries: attempts in a row of which one write failed.
         wait: seconds from this attempt to the next one; None if nothing has failed in it.
-        due: clock time of the next attempt.
         turn: the group that is to be tried in this reconcile.
         waiting: the groups that are not.
         undeleted: the objects whose deletion has failed, the one tried longest ago first.
@@ -143,14 +140,9 @@ class FailedGroups:
     ) -> None:
         """Choose the group of this reconcile; forget what is not written any more.
 
-        Args:
-            plan: what is written.
-            generation: the object's.
-            always: groups that do not depend on the plan.
-            repeated: groups with creates or deletes that are sent again.
-            now: clock time.
-            unanswered: groups of writes without an answer, which a plan leaves out for that: the
-                wait of a change that is lost again and again goes on.
+        Besides the groups of the plan count those that do not depend on it (`always`), those with
+        creates or deletes that are sent again (`repeated`), and those of writes without an answer,
+        which a plan leaves out for that: the wait of a change that is lost again and again goes on.
         """
         commit = () if plan.commit is None else ((plan.commit,),)
         stages = [{group_of(write) for write in stage} for stage in (*commit, *plan.stages)]

@@ -67,8 +67,6 @@ class Repair:
 
     Attributes:
         target: the object, without the scope of the write.
-        path: where the field is.
-        value: the value that the operator wants.
         count: number of consecutive equal repairs; 0 for an object that was created once.
         at: clock time of the last one, in seconds.
         needed_at: clock time at which it was made, or last held back, in seconds.

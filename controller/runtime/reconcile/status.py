@@ -30,7 +30,8 @@ from controller.runtime.plan import Event, MergePatch, StatusPatch, Target
 # Compares a wanted status with the present one.
 #
 # A failing object is reconciled again and again, and the server may word each refusal differently.
-# A condition keeps its message if the new one differs only in ids, numbers and the like.
+# A condition keeps its message if the new one differs only in ids, numbers and the like. The
+# messages of `records`, types of conditions, are more than words.
 
 _CONDITIONS: Final = "conditions"
 
@@ -52,10 +53,7 @@ def conditions_in(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def keep_messages(
     present: Mapping[str, Any], wanted: Mapping[str, Any], records: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return the wanted status, with the present message of each condition that means the same.
-
-    The messages of `records`, types of conditions, are more than words.
-    """
+    """Return the wanted status, with the present message of each condition that means the same."""
     if _CONDITIONS not in wanted:
         return dict(wanted)
     said = {_outcome(each): str(each.get("message", "")) for each in conditions_in(present)}
@@ -70,10 +68,7 @@ def keep_messages(
 def changes_only_messages(
     present: Mapping[str, Any], patch: Mapping[str, Any], records: Collection[str] = ()
 ) -> bool:
-    """Return whether a patch of the status changes nothing but the messages of conditions.
-
-    The messages of `records`, types of conditions, are more than words.
-    """
+    """Return whether a patch of the status changes nothing but the messages of conditions."""
     if set(patch) != {_CONDITIONS}:
         return False
     return _told(present, records) == _told(patch, records)
@@ -189,15 +184,10 @@ class StatusHistory:
         *,
         failing: bool,
     ) -> StatusDecision:
-        """Decide about the status of the object.
+        """Decide about the status of the object at `now`, monotonic seconds.
 
-        Args:
-            obj: the object with its present status.
-            status: the plan's patch; `interval`, `urgent`, `settles` and `records` count.
-            wanted: what is to be written, with the conditions that the runtime adds.
-            now: monotonic seconds.
-            failing: whether the status reports a failure; then new messages alone are written
-                only after `MESSAGE_INTERVAL`.
+        `wanted` is that of the plan's `status` with the conditions that the runtime adds. If the
+        status reports a failure, new messages alone are written only after `MESSAGE_INTERVAL`.
         """
         present = stored_status(obj)
         wanted = keep_messages(present, wanted, status.records) if failing else wanted
@@ -224,12 +214,6 @@ class StatusHistory:
 
         KubeRay's definitions prune some of Manta's fields; writing them again would change nothing.
         Times are not compared, because a pruned condition gets a new one in every plan.
-
-        Args:
-            stored: the object that the server returned.
-            wanted: the status that was sent.
-            now: monotonic seconds.
-            names_failure: whether the status names a failure that will not resolve in a moment.
         """
         self.written_at, self.changed_at = now, math.inf
         if names_failure:

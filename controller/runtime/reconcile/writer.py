@@ -16,13 +16,13 @@ from controller.kube.client import Client
 from controller.kube.errors import (
     AlreadyExists,
     Conflict,
-    Forbidden,
     Invalid,
     KubeError,
     NotFound,
     NotSent,
     Status,
     StatusError,
+    is_namespace_terminating,
     may_have_happened,
 )
 from controller.kube.objects import KubeObject
@@ -31,7 +31,7 @@ from controller.runtime.election import AlwaysLeader, Fence, while_leading
 from controller.runtime.expectations.expectation import reference_of
 from controller.runtime.expectations.expectations import Expectations
 from controller.runtime.expectations.record import Owner
-from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
+from controller.runtime.kind import CreateError
 from controller.runtime.plan import (
     Change,
     Create,
@@ -130,7 +130,7 @@ class Writer:
             self._expectations.mark_failed(owner, write)
         if unknown:
             return lost
-        terminating = isinstance(write, Create) and _namespace_terminating(error)
+        terminating = isinstance(write, Create) and is_namespace_terminating(error)
         result = WriteResult(
             write,
             WriteOutcome.NAMESPACE_TERMINATING if terminating else WriteOutcome.FAILED,
@@ -327,12 +327,6 @@ def _with_preconditions(write: MergePatch) -> dict[str, Any]:
 def _replaced(target: Target, uid: str) -> Conflict:
     message = f"{target.resource} {target.key} was replaced by an object with uid {uid}"
     return Conflict(Status(409, "Conflict", message))
-
-
-def _namespace_terminating(error: KubeError) -> bool:
-    return isinstance(error, Forbidden) and any(
-        reason == NAMESPACE_TERMINATING for reason, _ in error.status.causes
-    )
 
 
 def _lacks_owner(write: Create, obj: KubeObject) -> bool:
