@@ -8,10 +8,10 @@ decides, on one page.
 - other objects: `child_table.py` (which there are, and their repair), `children.py` (their bodies),
   `network_policy.py` (theirs, and what hinders them), `certificates.py` (those of mTLS, who waits
   for them, and what ends)
-- evictions: `budgets.py` (which disruption budgets there are, and when)
-- upgrades: `upgrade.py` (the strategy), `rolling.py` (the decision), `rolling_units.py` (what is
-  replaced), `rollout.py` (its values), `ray_view.py`, `revision_history.py`
-- disruptions: `disruptions.py` (workers that others take away, drained before their end)
+- upgrades: `upgrade.py` (the strategy, and earlier templates), `rolling.py` (the decision),
+  `rolling_units.py` (what is replaced), `rollout.py` (its values, and what Ray says of its nodes)
+- disruptions: `disruptions.py` (workers that others take away, drained before their end, and the
+  budgets that refuse evictions)
 - idle clusters: `idle.py` (since when nobody uses one, and its end)
 - deletion: `deletion.py` (its steps), `redis_cleanup.py`
 - status: `status.py`, `conditions.py`, `first_cause.py` (why it is not ready)

@@ -7,30 +7,50 @@ deletes it when Ray has nothing left on it, and else leaves its end to whoever a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Final
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
 
 from msgspec.structs import replace
 
-from controller.kube.objects import Node, Pod
-from controller.kube.resources import NODES, PODS
-from controller.ray.api import labels
+from controller.apimachinery.ownership import ownership_text
+from controller.apimachinery.patches import replacement
+from controller.kube.objects import Node, Pod, PodDisruptionBudget
+from controller.kube.resources import DISRUPTION_BUDGETS, NODES, PODS
+from controller.ray.api import labels, lifetime_options
 from controller.ray.api.lifetime_options import grace_of
+from controller.ray.api.names import HEAD_POD_READY
 from controller.ray.api.pod_state import Disruption, disruption_of, why_leaving
-from controller.ray.api.raycluster import ClusterSpec
+from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec
+from controller.ray.children.child import (
+    Body,
+    Child,
+    ChildState,
+    DesiredFields,
+    ObservedChild,
+    OwnedKeys,
+    OwnerConflict,
+    body_of,
+    create_child,
+    delete_child,
+    observe_child,
+    repair_child,
+)
+from controller.ray.cluster.children import Note, child_metadata, pod_selector
 from controller.ray.cluster.idle import idle_outlook
 from controller.ray.cluster.observation import (
     AnyCluster,
     ClusterObservation,
+    DesiredCluster,
+    ObservedBudgets,
+    soonest,
 )
-from controller.ray.cluster.pods import (
-    draining_now,
-    draining_since,
-    patch_pod,
-)
+from controller.ray.cluster.pods import draining_now, draining_since, patch_pod
 from controller.ray.cluster.rolling_units import taken_away
-from controller.runtime.kind import CacheReader, Owned, References
-from controller.runtime.plan import Event, Write
+from controller.ray.dashboard import ActivityProbe, ProbeSubscription, RayActivity
+from controller.ray.head import Identity
+from controller.runtime.kind import CacheReader, Owned, References, owned_by
+from controller.runtime.plan import Event, Plan, Write
 
 _NODE_INDEX: Final = "node"
 
@@ -156,3 +176,230 @@ def _replacements(spec: ClusterSpec) -> Iterator[str]:
             f"a {unit} of group {group.group_name} that is evicted or drained has {seconds} s to "
             f"finish; its replacement is created {when}"
         )
+
+
+# The PodDisruptionBudgets of a cluster: they exist while something runs there, and no longer.
+#
+# Ray's own answers decide. The head and the replicas of several hosts may not be evicted at all;
+# of other groups a share may, where the specification gives one. The numbers are computed here,
+# because the API server computes percentages only of what has the subresource `scale`. Two budgets
+# for one pod would make all its evictions fail: where users have one, theirs alone counts.
+
+OF_USERS: Final = "of users"
+"""Name of the index of budgets by namespace, but for those of clusters, which select only theirs.
+
+There may be thousands of these, and each plan looks at all that it finds.
+"""
+
+_NOT_CREATED: Final = "FailedToCreatePodDisruptionBudget"
+_LOOKED_AGAIN: Final = 60.0
+"""Seconds until budgets of others are looked for again: by their labels, no event tells of them."""
+
+_WITHOUT_HEAD: Final = timedelta(minutes=5)
+"""Time for which budgets stay while no head is ready and Ray does not answer."""
+
+
+def namespace_of_users(budget: PodDisruptionBudget) -> tuple[str, ...]:
+    """Return the namespace of a budget that no RayCluster owns."""
+    owner = budget.metadata.controller
+    is_ours = owner is not None and owner.kind == RAYCLUSTERS.kind
+    return () if is_ours else (budget.metadata.namespace,)
+
+
+def selected_cluster(budget: PodDisruptionBudget) -> tuple[str, ...]:
+    """Return the key of the cluster that a budget selects by name, whoever has made it."""
+    wanted: Any = (budget.spec.selector or {}).get("matchLabels") or {}
+    name = wanted.get(labels.CLUSTER)
+    return (f"{budget.metadata.namespace}/{name}",) if name else ()
+
+
+def observe_budgets(seen: ClusterObservation, reads: CacheReader) -> ObservedBudgets:
+    """Observe the budgets that the cluster has or may have, and those of others."""
+    desired = seen.desired
+    identity, is_asked = desired.identity, desired.spec.disruption_budgets is not None
+    if not reads.serves(DISRUPTION_BUDGETS):
+        return ObservedBudgets(notes=(_UNSERVED,) if is_asked else ())
+    own = owned_by(reads, DISRUPTION_BUDGETS, identity)
+    if not own and not is_asked:
+        return ObservedBudgets()
+    found: list[tuple[Child, ObservedChild]] = []
+    notes: list[Note] = []
+    foreign = [
+        each
+        for each in reads.by_index(DISRUPTION_BUDGETS, OF_USERS, identity.namespace)
+        if not each.metadata.terminating
+    ]
+    for child, group in _desired(desired):
+        pods = seen.heads if group == labels.HEAD_GROUP else seen.workers.get(group, ())
+        other = _selecting(foreign, pods)
+        observed = observe_child(child, identity.namespace, identity.uid, reads)
+        if other is not None:
+            notes.append(_two_budgets(child, other))
+        elif observed.state is ChildState.OWNER_CONFLICT:
+            meta = observed.present.metadata if observed.present is not None else None
+            sentence = f"{child} exists and {ownership_text(meta)}; delete it, or rename it"
+            notes.append(Note(_NOT_CREATED, sentence))
+        else:
+            found.append((child, observed))
+    kept = {child.name for child, _ in found}
+    surplus = (each for each in own if each.metadata.name not in kept)
+    return ObservedBudgets(
+        tuple(found),
+        tuple(each for each in surplus if not each.metadata.terminating),
+        tuple(notes),
+    )
+
+
+def with_budgets(plan: Plan, seen: ClusterObservation) -> Plan:
+    """Return the plan with the question to Ray, and the writes of budgets."""
+    is_asked = seen.desired.spec.disruption_budgets is not None and not seen.is_ending
+    if is_asked and seen.ray.head is not None:
+        probe = ProbeSubscription(seen.ray.head, ActivityProbe())
+        if probe not in plan.subscriptions:
+            plan = replace(plan, subscriptions=(*plan.subscriptions, probe))
+    if plan.lookups:
+        return plan
+    in_use, seconds = _is_in_use(seen)
+    writes = seen.settled(_writes(seen, in_use=in_use))
+    return replace(
+        plan,
+        independent=(*plan.independent, *writes),
+        requeue_after=soonest(plan.requeue_after, seconds, _LOOKED_AGAIN if is_asked else None),
+    )
+
+
+def _is_in_use(seen: ClusterObservation) -> tuple[bool | None, float | None]:
+    """Return whether something runs there, and when that may change; None while Ray is silent.
+
+    What ran before a silence is taken to run on, but not for ever without a head.
+    """
+    if seen.is_ending:
+        return False, None
+    if seen.ray.assumed:
+        return bool(seen.heads), None
+    answer = seen.ray.activity
+    if answer is not None and answer.failing_since is None:
+        value = answer.value
+        if isinstance(value, RayActivity):
+            return bool(value.uses), None
+    since = seen.since(HEAD_POD_READY)
+    if since is None or seen.is_true(HEAD_POD_READY):
+        return None, None
+    left = (since + _WITHOUT_HEAD - seen.now).total_seconds()
+    return (None, left) if left > 0 else (False, None)
+
+
+def _writes(seen: ClusterObservation, *, in_use: bool | None) -> Iterator[Write]:
+    namespace = seen.desired.identity.namespace
+    for child, observed in seen.budgets.possible:
+        if observed.state is ChildState.MISSING and in_use:
+            yield create_child(namespace, child, seen.now)
+        elif observed.state is not ChildState.PRESENT or observed.present is None:
+            continue
+        elif in_use is False:
+            yield delete_child(namespace, child.resource, observed.present, _UNUSED)
+        elif observed.drift is not None and (
+            write := repair_child(namespace, observed.drift, seen.now)
+        ):
+            yield write
+    for each in seen.budgets.surplus:
+        yield delete_child(namespace, DISRUPTION_BUDGETS, each)
+
+
+_UNUSED: Final = "because nothing runs on the cluster"
+
+
+# The budgets of a cluster in use.
+
+
+def _desired(desired: DesiredCluster) -> Iterator[tuple[Child, str]]:
+    """Yield the budgets of a cluster in use, each with the name of its group."""
+    options, identity = desired.spec.disruption_budgets, desired.identity
+    if options is None:
+        return
+    yield _budget(identity, "", {"minAvailable": 1}), labels.HEAD_GROUP
+    percent = options.workers_max_unavailable_percent
+    for group in desired.spec.worker_group_specs:
+        pods = group.desired_pods
+        spec: Body = {"minAvailable": pods}  # one pod less ends the whole replica
+        if group.hosts == 1:
+            if percent is None:
+                continue
+            # rounded up, as the API server does it, so that a drain goes on
+            spec["minAvailable"] = pods - -(-pods * percent // 100)
+            # a worker that does not start would hinder the drain for ever
+            spec["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
+        if spec["minAvailable"] > 0:
+            yield _budget(identity, group.group_name, spec), group.group_name
+
+
+def _budget(identity: Identity, group: str, spec: Body) -> Child:
+    name = f"{identity.name}-workers-{group}".lower() if group else f"{identity.name}-head"
+    spec = {"selector": {"matchLabels": pod_selector(identity, group)}, **spec}
+    body = body_of(DISRUPTION_BUDGETS, child_metadata(identity, name), spec=spec)
+    return Child(DISRUPTION_BUDGETS, body, OwnerConflict.IGNORE, True, _fields)
+
+
+def _fields(
+    body: Mapping[str, Any], present: PodDisruptionBudget, _formerly: OwnedKeys
+) -> DesiredFields:
+    """Return the desired fields: whatever others have added to the selector is removed."""
+    spec: Body = body["spec"]
+    selector = replacement(present.spec.selector or {}, spec["selector"])
+    labels_of_ours = {"labels": body["metadata"]["labels"]}
+    return DesiredFields({"metadata": labels_of_ours, "spec": {**spec, "selector": selector}})
+
+
+# Budgets of others.
+
+
+def _selecting(budgets: Sequence[PodDisruptionBudget], pods: Sequence[Pod]) -> str | None:
+    """Return the name of a budget that selects one of the pods, None if there is none."""
+    given = [pod.metadata.labels or {} for pod in pods]
+    found = (
+        each.metadata.name
+        for each in budgets
+        if any(_selects(each.spec.selector, pod_labels) for pod_labels in given)
+    )
+    return min(found, default=None)
+
+
+def _selects(selector: Mapping[str, Any] | None, given: Mapping[str, str]) -> bool:
+    """Return whether a selector selects; an empty one selects all, and none selects nothing."""
+    if selector is None:
+        return False
+    wanted: Mapping[str, str] = selector.get("matchLabels") or {}
+    rules: Sequence[Mapping[str, Any]] = selector.get("matchExpressions") or ()
+    return wanted.items() <= given.items() and all(_meets(each, given) for each in rules)
+
+
+def _meets(rule: Mapping[str, Any], given: Mapping[str, str]) -> bool:
+    value, values = given.get(rule.get("key", "")), rule.get("values") or ()
+    match rule.get("operator"):
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case _:
+            return False
+
+
+def _two_budgets(child: Child, other: str) -> Note:
+    return Note(
+        _NOT_CREATED,
+        f"{child} is not created, because PodDisruptionBudget {other} selects the same pods, and "
+        f"pods with two budgets cannot be evicted at all; delete that one, or remove "
+        f"{lifetime_options.BUDGETS}",
+    )
+
+
+_UNSERVED: Final = Note(
+    _NOT_CREATED,
+    f"{lifetime_options.BUDGETS} has no effect: the API server does not serve {DISRUPTION_BUDGETS} "
+    "in policy/v1, or the operator may not list them; grant it the verbs get, list, watch, create, "
+    "patch and delete on them",
+)

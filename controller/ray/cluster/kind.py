@@ -41,10 +41,15 @@ from controller.ray.api.feature_gates import MTLS
 from controller.ray.api.names import PROVISIONED, UPGRADING
 from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
 from controller.ray.api.validation.cluster import cluster_warnings, idle_warnings, validate_cluster
-from controller.ray.cluster.budgets import OF_USERS, namespace_of_users, selected_cluster
 from controller.ray.cluster.certificates import OBJECTS, with_expiry
 from controller.ray.cluster.conditions import desired_resources
-from controller.ray.cluster.disruptions import OF_NODES, cluster_outlook
+from controller.ray.cluster.disruptions import (
+    OF_NODES,
+    OF_USERS,
+    cluster_outlook,
+    namespace_of_users,
+    selected_cluster,
+)
 from controller.ray.cluster.held_deletions import definition_reader
 from controller.ray.cluster.idle import AT_MINIMUM, IDLE, UNUSED
 from controller.ray.cluster.network_policy import network_policy_warnings

@@ -23,8 +23,7 @@ from controller.ray.api.pod_state import Disruption, is_announced
 from controller.ray.api.raycluster import ClusterSpec, RayCluster, WorkerGroup
 from controller.ray.children.child import Child, ObservedChild
 from controller.ray.cluster.children import Note, ObservedChildren
-from controller.ray.cluster.ray_view import RayView
-from controller.ray.cluster.rollout import RevisionHistory, Rollout
+from controller.ray.cluster.rollout import RayView, RevisionHistory, Rollout
 from controller.ray.dashboard import Head
 from controller.ray.head import Identity
 from controller.ray.pods.builder import PodBuilder

@@ -16,11 +16,10 @@ from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING
 from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
-from controller.ray.cluster.budgets import observe_budgets
 from controller.ray.cluster.child_table import observe_children
 from controller.ray.cluster.children import Note
 from controller.ray.cluster.deletion import observe_cleanup
-from controller.ray.cluster.disruptions import observe_disruptions
+from controller.ray.cluster.disruptions import observe_budgets, observe_disruptions
 from controller.ray.cluster.head_and_workers import every_pod
 from controller.ray.cluster.idle import resumed
 from controller.ray.cluster.observation import (
@@ -34,8 +33,8 @@ from controller.ray.cluster.observation import (
     stored_status,
 )
 from controller.ray.cluster.pods import PodsByRole, draining_since, sort_by_role, template_hash
-from controller.ray.cluster.ray_view import ASSUMED, RayView, observe_ray
-from controller.ray.cluster.revision_history import observe_history
+from controller.ray.cluster.rollout import ASSUMED, RayView, observe_ray
+from controller.ray.cluster.upgrade import observe_history
 from controller.ray.dashboard import NO_DASHBOARDS, Dashboards
 from controller.ray.diagnosis.crash_log import log_to_read
 from controller.ray.head import HEAD_INDEX, HEAD_SCOPE

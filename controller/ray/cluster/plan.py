@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from controller.apimachinery.conditions import READY, stored_message
 from controller.ray.api.names import SUSPENDED, SUSPENDING, is_managed_elsewhere
-from controller.ray.cluster.budgets import with_budgets
 from controller.ray.cluster.certificates import expiring, with_expiry
 from controller.ray.cluster.child_table import (
     child_events,
@@ -23,7 +22,7 @@ from controller.ray.cluster.child_table import (
     seconds_until_repair,
 )
 from controller.ray.cluster.deletion import change_finalizer, finalize
-from controller.ray.cluster.disruptions import announce
+from controller.ray.cluster.disruptions import announce, with_budgets
 from controller.ray.cluster.first_cause import with_trouble
 from controller.ray.cluster.head_and_workers import (
     create_head,
@@ -52,11 +51,15 @@ from controller.ray.cluster.observation import (
     soonest,
 )
 from controller.ray.cluster.pods import is_replacement_held, observe_losses, pod_target
-from controller.ray.cluster.revision_history import history_writes
 from controller.ray.cluster.rolling import with_rollout
 from controller.ray.cluster.rolling_units import drain_writes, stamp_writes, with_ray
 from controller.ray.cluster.status import cluster_status, refusal_status, waiting_status
-from controller.ray.cluster.upgrade import delete_everything, is_recreation_due, stamp_head
+from controller.ray.cluster.upgrade import (
+    delete_everything,
+    history_writes,
+    is_recreation_due,
+    stamp_head,
+)
 from controller.ray.head import HEAD_SCOPE
 from controller.runtime.plan import NOTHING, Create, Event, Lookup, Plan, Write, stages_of
 from controller.runtime.reconcile.definitions import wait_for_definition, what_is_awaited

@@ -48,10 +48,11 @@ from controller.ray.cluster.first_cause import (
 from controller.ray.cluster.held_deletions import HeldDeletions, held_deletions, unexplained_number
 from controller.ray.cluster.idle import idle_events, set_idle
 from controller.ray.cluster.observation import AnyCluster, ClusterObservation, InvalidCluster
-from controller.ray.cluster.revision_history import history_notes, is_of_history
 from controller.ray.cluster.rolling_units import hides_an_edit
 from controller.ray.cluster.rollout import NOT_KEPT
 from controller.ray.cluster.upgrade import (
+    history_notes,
+    is_of_history,
     is_recreation_due,
     outdated_pods,
     outlook_of,

@@ -16,8 +16,7 @@ from controller.ray.cluster.conditions import (
     upgrade_status,
 )
 from controller.ray.cluster.observation import ClusterObservation
-from controller.ray.cluster.ray_view import RayView
-from controller.ray.cluster.rollout import Verdict
+from controller.ray.cluster.rollout import RayView, Verdict
 from tests.ray.cluster.support import NOW
 from tests.ray.cluster.upgrade.rolling.scenes import (
     answering,

@@ -13,7 +13,7 @@ from controller.kube.resources import CONTROLLER_REVISIONS, PODS
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import ClusterObservation
-from controller.ray.cluster.revision_history import KEPT, LARGEST, history_notes
+from controller.ray.cluster.upgrade import KEPT, LARGEST, history_notes
 from controller.ray.pods.hashes import template_digest
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Create, Delete, Failure, Plan, Replace

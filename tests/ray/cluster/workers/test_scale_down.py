@@ -17,7 +17,7 @@ from controller.ray.api.raycluster import WorkerGroup
 from controller.ray.cluster.observation import read_units
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.pods import unhealthy_reason
-from controller.ray.cluster.ray_view import RayView
+from controller.ray.cluster.rollout import RayView
 from controller.ray.cluster.scale_down import pods_to_delete
 from controller.ray.dashboard import DrainNodes, RayNode
 from controller.ray.pods.hashes import template_digest

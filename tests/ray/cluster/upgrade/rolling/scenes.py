@@ -13,10 +13,9 @@ from controller.kube.objects import Pod
 from controller.ray.api import RayCluster, labels
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import ClusterObservation
-from controller.ray.cluster.ray_view import ASSUMED, RayView
 from controller.ray.cluster.rolling import decide, with_rollout
 from controller.ray.cluster.rolling_units import set_turns
-from controller.ray.cluster.rollout import Rollout
+from controller.ray.cluster.rollout import ASSUMED, RayView, Rollout
 from controller.ray.dashboard import Head, ProbeObservation, RayNode, RayNodes, RayVersion
 from controller.ray.pods.hashes import template_digest
 from tests.ray.cluster.support import NOW, UID, cluster, manifest, pod, reads, with_status

@@ -14,8 +14,8 @@ from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.cluster.observation import ClusterObservation, DrainMemory, PodHistory
 from controller.ray.cluster.plan import plan_cluster
-from controller.ray.cluster.ray_view import RayView
 from controller.ray.cluster.rolling_units import drain_writes, with_ray
+from controller.ray.cluster.rollout import RayView
 from controller.ray.dashboard import DrainNodes, HeadCommand, RayNode
 from controller.ray.head import HEAD_SCOPE, worker_scope
 from controller.runtime.plan import Delete, Lookup, MergePatch, Plan, Target, Write

@@ -10,12 +10,11 @@ from msgspec.structs import replace
 from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.cluster.observation import ClusterObservation, DrainMemory, PodHistory
-from controller.ray.cluster.ray_view import RayView, observe_ray
 from controller.ray.cluster.rolling_units import (
     compare,
     image_versions,
 )
-from controller.ray.cluster.rollout import GroupUpgrade
+from controller.ray.cluster.rollout import GroupUpgrade, RayView, observe_ray
 from controller.ray.dashboard import CommandExpired, CommandRefused, RayNode, RayNodes
 from controller.ray.rolling import Unit
 from tests.ray.cluster.support import pod, reads
