@@ -21,17 +21,15 @@ from controller.ray.dashboard.commands import (
     HeadCommand,
     PendingCommand,
 )
-from controller.ray.dashboard.head_actor import HeadActor
-from controller.ray.dashboard.listing import probe_listing
+from controller.ray.dashboard.head_actor import HeadActor, RequestSender, probe_listing
 from controller.ray.dashboard.metrics import DashboardMetrics, DashboardStatistics
-from controller.ray.dashboard.probe_state import ProbeState
 from controller.ray.dashboard.probes import (
     CommandValue,
     Probe,
     ProbeObservation,
+    ProbeState,
     ProbeSubscription,
 )
-from controller.ray.dashboard.sender import RequestSender
 from controller.ray.dashboard.slots import CLOCK_RESOLUTION, RequestSlots, Responsiveness
 from controller.ray.dashboard.values import (
     BACKOFF,

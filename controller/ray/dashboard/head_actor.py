@@ -1,6 +1,6 @@
-"""The probes and commands of one head incarnation, and their results.
+"""The probes and commands of one head incarnation, their results, and how each request is sent.
 
-Bookkeeping only: no task is created here, no timer set and no request sent.
+`HeadActor` is bookkeeping only: it creates no task, sets no timer and sends no request.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import ClassVar, Final, NamedTuple, Protocol, TypeVar
+
+import structlog
 
 from controller.ray.dashboard.client import DashboardClient
 from controller.ray.dashboard.commands import (
@@ -20,10 +22,29 @@ from controller.ray.dashboard.commands import (
     PendingCommand,
 )
 from controller.ray.dashboard.metrics import DashboardMetrics
-from controller.ray.dashboard.probe_state import FailureStreak, ProbeState
-from controller.ray.dashboard.probes import Probe, ProbeObservation
+from controller.ray.dashboard.probes import (
+    FailureStreak,
+    Probe,
+    ProbeObservation,
+    ProbeState,
+    ProbeValue,
+)
+from controller.ray.dashboard.responses import JobInfo
 from controller.ray.dashboard.slots import Responsiveness
-from controller.ray.dashboard.values import BACKOFF, Head, Subscriber
+from controller.ray.dashboard.values import (
+    BACKOFF,
+    DashboardError,
+    FenceClosed,
+    Head,
+    NoResponse,
+    NotFinished,
+    RefusedByRay,
+    Subscriber,
+    UnusableResponse,
+)
+from controller.runtime import debug
+from controller.runtime.election import Fence
+from informers import Clock
 
 
 class _Ended(NamedTuple):
@@ -261,3 +282,164 @@ class HeadActor:
                 del self._invalidating[probe]
                 if probe in self.probes:
                     self.schedule(probe, now)
+
+
+# Sends one request to one head, within its time limits.
+
+CONNECT_TIMEOUT: Final = 10.0
+"""Seconds for reading the token of a head."""
+
+FIRST_REQUEST_TIMEOUT: Final = 2.0
+"""Seconds for the first request to a head.
+
+It is short, so that many new, unresponsive heads hold their slots only briefly.
+"""
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+_log = structlog.stdlib.get_logger("manta.dashboard")
+
+
+class HeadRequest(Protocol[T_co]):
+    """The interface that probes and commands share."""
+
+    name: ClassVar[str]
+
+    async def send(self, client: DashboardClient) -> T_co:
+        """Send it once. Raises `DashboardError`."""
+        ...
+
+
+class RequestSender:
+    """Sends requests, and connects to a head before the first one.
+
+    Args:
+        connect: creates the client of a head; may read its token. Raises `DashboardError`.
+        clock: the running loop.
+        metrics: records each request.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[Head], Awaitable[DashboardClient]],
+        *,
+        clock: Clock,
+        metrics: DashboardMetrics,
+    ) -> None:
+        self._connect = connect
+        self._clock = clock
+        self._metrics = metrics
+
+    async def send(
+        self, actor: HeadActor, request: HeadRequest[T], fence: Fence | None = None
+    ) -> T | DashboardError:
+        """Return the response, or the error that came instead.
+
+        With a `fence` the request is sent only while the fence is open, and ends before it may
+        close.
+        """
+        started = self._clock.time()
+        try:
+            client = await self._client(actor)
+            async with asyncio.timeout(self._time_limit(actor, fence)):
+                response: T | DashboardError = await request.send(client)
+            result = "answered"
+        except TimeoutError:
+            response, result = NoResponse(f"{actor.head} does not answer"), "no_answer"
+        except DashboardError as error:
+            response, result = error, _result(error)
+        except (Exception, asyncio.CancelledError) as error:  # no bug may stop an actor for ever
+            if _is_cancelled():
+                raise
+            _log.exception("dashboard.request_failed", head=str(actor.head), request=request.name)
+            response, result = UnusableResponse(f"{type(error).__name__}: {error}"), "unusable"
+        self._metrics.record_request(request.name, result, self._clock.time() - started)
+        return response
+
+    def _time_limit(self, actor: HeadActor, fence: Fence | None) -> float | None:
+        """Return the seconds for a request; None if the client's own limit suffices.
+
+        Raises:
+            FenceClosed: the request must not be sent.
+        """
+        limit = math.inf
+        if actor.responsiveness is Responsiveness.UNKNOWN:
+            limit = FIRST_REQUEST_TIMEOUT
+        if fence is not None:
+            if not fence.is_leader():
+                raise FenceClosed("this process does not lead")
+            limit = min(limit, fence.time_left())
+        return None if math.isinf(limit) else limit
+
+    async def _client(self, actor: HeadActor) -> DashboardClient:
+        if actor.client is None:
+            limit = CONNECT_TIMEOUT
+            try:
+                async with asyncio.timeout(limit):
+                    actor.client = await self._connect(actor.head)
+            except TimeoutError:
+                raise NoResponse(f"no connection to {actor.head} in {limit:g} s") from None
+        return actor.client
+
+
+def _result(error: DashboardError) -> str:
+    """Return the error's name as a label of metrics."""
+    match error:
+        case FenceClosed():
+            return "not_sent"
+        case RefusedByRay():
+            return "refused"
+        case NotFinished():
+            return "unfinished"
+        case NoResponse():
+            return "no_answer"
+        case _:
+            return "unusable"
+
+
+def _is_cancelled() -> bool:
+    """Return whether this task is being cancelled, not only what it awaited."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+# Lists the probes for the debug page.
+
+
+def probe_listing(
+    actors: Iterable[HeadActor], now: datetime
+) -> debug.BoundedList[debug.ProbeEntry]:
+    """Return all probes: failing ones first, then those with the oldest answer."""
+    found = ((actor, probe) for actor in actors for probe in actor.probes)
+    return debug.listing(
+        found, lambda each: _shown(*each, each[0].probes[each[1]], now), rank=_rank
+    )
+
+
+def _rank(item: debug.ProbeEntry) -> tuple[int, float]:
+    return -item.failures, float("-inf") if item.answered is None else -item.answered
+
+
+def _shown(actor: HeadActor, probe: Probe, state: ProbeState, now: datetime) -> debug.ProbeEntry:
+    streak = max(state.failures, actor.silence, key=lambda each: each.length)
+    seen = state.observation(actor.silence)
+    answered = None if seen.last_success is None else (now - seen.last_success).total_seconds()
+    return debug.ProbeEntry(
+        dashboard=str(actor.head),
+        probe=probe.name,
+        objects=[
+            f"{each.controller} {each.key}" for each in list(state.subscribers)[: debug.LIMIT]
+        ],
+        answer=_answer(seen.value),
+        answered=None if answered is None else round(answered, 3),
+        changed=round((now - seen.since).total_seconds(), 3),
+        failures=streak.length,
+        cause=debug.cause(streak.error),
+    )
+
+
+def _answer(value: ProbeValue | None) -> str:
+    if isinstance(value, JobInfo):
+        return f"job {value.status.value}"
+    return "" if value is None else type(value).__name__
