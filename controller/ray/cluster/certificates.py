@@ -34,7 +34,7 @@ from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head import Identity
 from controller.ray.pods.environment import Role
-from controller.ray.pods.tls import certificate_secret, uses_certificates
+from controller.ray.pods.features import certificate_secret, uses_certificates
 from controller.runtime.kind import CacheReader
 from controller.runtime.plan import Replace, Target
 

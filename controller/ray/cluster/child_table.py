@@ -90,7 +90,7 @@ from controller.ray.diagnosis.pod import HEAD
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head import HeadEndpoint, Identity, head_endpoint
 from controller.ray.pods.fault_tolerance import EmbeddedStorage, state_storage
-from controller.ray.pods.tls import uses_certificates
+from controller.ray.pods.features import uses_certificates
 from controller.ray.settings import MANTA
 from controller.runtime.kind import CacheReader, owned_by
 from controller.runtime.plan import Event, SecretContent, Write

@@ -40,7 +40,7 @@ from controller.ray.diagnosis import reasons
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head import Identity
 from controller.ray.pods.environment import Role
-from controller.ray.pods.tls import certificate_secret
+from controller.ray.pods.features import certificate_secret
 from controller.runtime.kind import CacheReader
 from controller.runtime.plan import Event, Replace, SecretContent, Target
 

@@ -26,8 +26,6 @@ from controller.ray.api.raycluster import (
     token_secret_name,
 )
 from controller.ray.head import Identity
-from controller.ray.pods import features
-from controller.ray.pods.collector import add_collector, add_event_export
 from controller.ray.pods.environment import (
     Environment,
     PodDraft,
@@ -46,16 +44,22 @@ from controller.ray.pods.fault_tolerance import (
     state_storage,
 )
 from controller.ray.pods.features import (
+    WAIT_CONTAINER,
+    add_certificates,
     add_graceful_termination,
     add_probes,
     add_shared_memory,
     add_token,
-    add_wait_gcs_ready,
     share_scratch_volume,
 )
 from controller.ray.pods.gang import marks_of
 from controller.ray.pods.hashes import field_digests, recreate_digest, template_digest
-from controller.ray.pods.tls import add_certificates
+from controller.ray.pods.sidecars import (
+    add_collector,
+    add_event_export,
+    add_wait_gcs_ready,
+    autoscaler_sidecar,
+)
 from controller.ray.settings import RaySettings
 
 # The position of a worker in its group: its replica, and its host in the replica.
@@ -258,7 +262,7 @@ class PodBuilder:
         """Run the autoscaler as a sidecar instead of the monitor in the Ray container."""
         draft.parameters["no-monitor"] = "true"
         draft.spec["serviceAccountName"] = self._identity.service_account
-        sidecar = features.sidecar(self._identity, self._spec, draft.spec)
+        sidecar = autoscaler_sidecar(self._identity, self._spec, draft.spec)
         draft.spec["containers"].append(sidecar)
         version = self._spec.autoscaler_version
         if version:
@@ -271,7 +275,7 @@ class PodBuilder:
         _add_metrics_port(draft.ray)
         add_token(draft, self._identity.name, self._spec.auth_options)
         if self._spec.has_mtls:
-            add_certificates(draft, self._identity.name, features.WAIT_CONTAINER)
+            add_certificates(draft, self._identity.name, WAIT_CONTAINER)
         add_shared_memory(draft)
         if draft.role == "head" and self._spec.autoscaling:
             share_scratch_volume(draft, draft.spec["containers"][-1])

@@ -1,4 +1,4 @@
-"""What features add to the pods of Ray: volumes, tokens, the autoscaler, probes."""
+"""What features add to the pods of Ray: volumes, tokens, grace periods, probes, certificates."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ from typing import Any, Final
 
 from controller.apimachinery.custom_object import dig
 from controller.apimachinery.template import plain_path
-from controller.ray.api import labels
+from controller.kube.objects import Pod
 from controller.ray.api.lifetime_options import grace_of
-from controller.ray.api.names import AGENT_PORT, AUTOSCALER, DASHBOARD_PORT
+from controller.ray.api.names import (
+    AGENT_PORT,
+    DASHBOARD_PORT,
+    TLS_DIRECTORY,
+    TLS_VARIABLES,
+    TLS_VOLUME,
+)
 from controller.ray.api.ray_options import HTTP_PROBES_SINCE, is_at_least
 from controller.ray.api.raycluster import (
     TOKEN_KEY,
     AuthOptions,
-    ClusterSpec,
     GracefulTerminationOptions,
     token_secret_name,
 )
-from controller.ray.head import Identity
 from controller.ray.pods.environment import Environment, PodDraft, Role, port_of
-from controller.ray.pods.tls import add_certificates_to_container
 
 # Volumes of Ray pods: shared memory and scratch space.
 
@@ -182,71 +185,6 @@ def _mount_token(pod_spec: Body, container: Body) -> None:
     add_mount(container, {"name": name, "mountPath": _TOKEN_PATH, "readOnly": True})
 
 
-# The sidecar of the head pod that runs Ray's autoscaler.
-#
-# The autoscaler reads the RayCluster, writes its `replicas` and `workersToDelete`, and watches the
-# pods.
-
-_COMMAND: Final = (
-    "ray kuberay-autoscaler --cluster-name $(RAY_CLUSTER_NAME) "
-    "--cluster-namespace $(RAY_CLUSTER_NAMESPACE)"
-)
-
-
-def sidecar(identity: Identity, spec: ClusterSpec, pod_spec: Body) -> Body:
-    """Return the autoscaler container for a head that is under construction."""
-    container: Body = {
-        "name": AUTOSCALER,
-        "image": pod_spec["containers"][0].get("image", ""),
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["/bin/bash", "-c", "--"],
-        "args": [_COMMAND],
-        "env": [
-            _from_field("RAY_CLUSTER_NAME", f"metadata.labels['{labels.CLUSTER}']"),
-            _from_field("RAY_CLUSTER_NAMESPACE", "metadata.namespace"),
-            _from_field("RAY_HEAD_POD_NAME", "metadata.name"),
-            {"name": "KUBERAY_CRD_VER", "value": "v1"},
-            {"name": "KUBERAY_GEN_AUTOSCALER_START_CMD", "value": _COMMAND},
-        ],
-        "resources": {
-            "requests": {"cpu": "500m", "memory": "512Mi"},
-            "limits": {"cpu": "500m", "memory": "512Mi"},
-        },
-    }
-    add_token_to_container(pod_spec, container, identity.name, spec.auth_options)
-    if spec.has_mtls:
-        add_certificates_to_container(container)
-    _apply_options(container, spec)
-    return container
-
-
-def _apply_options(container: Body, spec: ClusterSpec) -> None:
-    options = spec.autoscaler_options
-    if options is None:
-        return
-    replaced = {
-        "resources": options.resources,
-        "image": options.image,
-        "imagePullPolicy": options.image_pull_policy,
-        "securityContext": options.security_context,
-        "command": list(options.command),
-        "args": list(options.args),
-    }
-    container |= {key: copy.deepcopy(value) for key, value in replaced.items() if value}
-    appended = {
-        "env": options.env,
-        "envFrom": options.env_from,
-        "volumeMounts": options.volume_mounts,
-    }
-    for key, entries in appended.items():
-        if entries:
-            container[key] = [*container.get(key, ()), *copy.deepcopy(entries)]
-
-
-def _from_field(name: str, path: str) -> Body:
-    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-
-
 # Graceful termination: the time that a pod has, and the hook that lets Ray drain a worker in it.
 #
 # A head has no hook: with its GCS all work of the cluster ends, and drained it could not even
@@ -356,45 +294,85 @@ def _exec(checks: list[str]) -> Probe:
     return {"exec": {"command": ["bash", "-c", " && ".join(checks)]}}
 
 
-# Adds the init container in which a worker waits until the GCS answers.
+# mTLS in the pods: who has the certificate, and the wait for one that names the pod's address.
+#
+# Ray reads the files once, when a process starts, and verifies the address that it connects to.
+# The address of a pod is known when its volumes are mounted, so that a container waits until the
+# kubelet has brought a certificate with it.
 
-_WAIT_SCRIPT: Final = """\
-until if ((SECONDS < 120)); then ray health-check --address {address} > /dev/null 2>&1; \
-else ray health-check --address {address}; fi; do
-  echo "$SECONDS seconds: the GCS at {address} does not answer yet."
-  sleep 5
+WAIT_FOR_CERTIFICATE: Final = "wait-for-tls-ip-san"
+"""Name of the init container, KubeRay's; a pod that has it uses the certificates."""
+
+_SIZE: Final = {"cpu": "50m", "memory": "64Mi"}
+_SCRIPT: Final = f"""\
+command -v openssl > /dev/null || {{ echo "mTLS needs openssl in this image" >&2; exit 1; }}
+until openssl x509 -in {TLS_DIRECTORY}/tls.crt -noout -checkip "$POD_IP" 2> /dev/null \
+| grep -q 'does match'; do
+  echo "Waiting for a certificate with $POD_IP; the kubelet may take a minute to bring it."
+  sleep 2
 done
-echo "The GCS at {address} is ready."
+echo "The certificate names $POD_IP."
 """
 
 
-def add_wait_gcs_ready(draft: PodDraft, address: str) -> None:
-    """Make a pod wait for the GCS at `host:port`, unless the user has defined the container.
+def certificate_secret(cluster: str, role: Role) -> str:
+    """Return the name of the Secret that pods of a role mount."""
+    return f"ray-{role}-secret-{cluster}"
 
-    A container of that name without an image has what the user changes of ours, such as resources.
-    Call it before other features change the Ray container, from which it copies fields.
+
+def add_certificates(draft: PodDraft, cluster: str, *callers: str) -> None:
+    """Give the certificate of its role to Ray, and let the pod wait until it names the pod.
+
+    `callers` are the names of the init containers that call the head.
     """
+    secret = {"secretName": certificate_secret(cluster, draft.role)}
+    draft.spec.setdefault("volumes", []).append({"name": TLS_VOLUME, "secret": secret})
+    for name, value in TLS_VARIABLES.items():
+        draft.env.default(name, value)
+    _mount_in(draft.ray)
     containers: list[Body] = draft.spec.setdefault("initContainers", [])
     for container in containers:
-        if container.get("name") == WAIT_CONTAINER:
-            if not container.get("image"):
-                container.update(_wait_for_head(draft.ray, address) | container)
-            return
-    containers.append(_wait_for_head(draft.ray, address))
+        if container.get("name") in callers:
+            add_certificates_to_container(container)
+    if all(each.get("name") != WAIT_FOR_CERTIFICATE for each in containers):
+        containers.insert(0, _wait_for_certificate(draft.ray))
 
 
-def _wait_for_head(ray: Body, address: str) -> Body:
+def add_certificates_to_container(container: Body) -> None:
+    """Give the certificate to a sidecar of a Ray pod, which has the volume, or gets it later."""
+    env = Environment(container.get("env", ()))
+    for name, value in TLS_VARIABLES.items():
+        env.default(name, value)
+    container["env"] = env.as_list()
+    _mount_in(container)
+
+
+def uses_certificates(pod: Pod) -> bool:
+    """Return whether the pod mounts a certificate of its cluster."""
+    return any(each.name == WAIT_FOR_CERTIFICATE for each in pod.spec.init_containers)
+
+
+def _mount_in(container: Body) -> None:
+    mounts: list[Body] = container.setdefault("volumeMounts", [])
+    if all(each.get("name") != TLS_VOLUME for each in mounts):
+        mounts.append(_mount())
+
+
+def _mount() -> Body:
+    return {"name": TLS_VOLUME, "mountPath": TLS_DIRECTORY, "readOnly": True}
+
+
+def _wait_for_certificate(ray: Body) -> Body:
     container: Body = {
-        "name": WAIT_CONTAINER,
+        "name": WAIT_FOR_CERTIFICATE,
         "image": ray.get("image", ""),
-        "command": ["/bin/bash", "-c", "--"],
-        "args": [_WAIT_SCRIPT.format(address=address)],
-        "resources": {
-            "requests": {"cpu": "200m", "memory": "256Mi"},
-            "limits": {"cpu": "200m", "memory": "256Mi"},
-        },
+        "command": ["sh", "-c"],
+        "args": [_SCRIPT],
+        "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+        "volumeMounts": [_mount()],
+        "resources": {"limits": dict(_SIZE), "requests": dict(_SIZE)},
     }
-    for key in ("imagePullPolicy", "securityContext", "env", "volumeMounts"):
+    for key in ("imagePullPolicy", "securityContext"):
         if key in ray:
             container[key] = copy.deepcopy(ray[key])
     return container

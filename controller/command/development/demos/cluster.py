@@ -22,7 +22,7 @@ from controller.ray.api.feature_gates import MTLS
 from controller.ray.api.labels import CERTIFICATE_END
 from controller.ray.api.names import GCS_PORT, TLS_DIRECTORY, TLS_VARIABLES, TLS_VOLUME
 from controller.ray.api.pod_state import is_head
-from controller.ray.pods.tls import certificate_secret
+from controller.ray.pods.features import certificate_secret
 from controller.ray.settings import MANTA
 
 _JOB = (
