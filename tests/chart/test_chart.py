@@ -12,7 +12,7 @@ import yaml
 from controller.command.manager import ManagerOptions, read_options, settings_of
 from controller.ray.api import custom_resource_definitions
 from controller.ray.api.feature_gates import GATES
-from controller.ray.permissions import PERMISSIONS
+from controller.ray.settings import PERMISSIONS
 from controller.runtime.settings import Settings
 from tests.chart.helm import CHART, ROOT, helm, needs_helm, only, rendered
 from tests.chart.prometheus import alerts

@@ -25,7 +25,7 @@ from controller.ray.api import RAYJOBS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RayJob
 from controller.ray.dashboard import DashboardActors, JobStatus
-from controller.ray.permissions import PERMISSIONS
+from controller.ray.settings import PERMISSIONS
 from controller.testing.faults import JournalEntry
 from tests.integration.definitions import put_in_place
 from tests.integration.harness import OPERATOR, RunningOperator, World

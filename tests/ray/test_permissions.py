@@ -13,7 +13,7 @@ from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.resources import CERTIFICATES, EVENTS, ISSUERS, PODS, ROLES, SECRETS
 from controller.ray.api import FeatureGates, labels
 from controller.ray.api.batch_schedulers import PLUGINS, VOLCANO, WORKLOAD_API, BatchScheduler
-from controller.ray.permissions import ADDITIONS, PERMISSIONS, granted
+from controller.ray.settings import ADDITIONS, PERMISSIONS, granted
 from informers import Codec
 from tests.chart.helm import KUBERAY_CHART, needs_helm, needs_kuberay_charts, only, rendered
 

@@ -29,12 +29,13 @@ from controller.ray.api.names import RayObject
 from controller.ray.api.ray_options import RAY, unknown_words
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.api.rayservice import UpgradeType
-from controller.ray.api.validation import cluster, job
-from controller.ray.api.validation.context import (
+from controller.ray.api.validation import (
     NEEDS_ENTRYPOINT,
     NO_TIME_ZONE,
     NOT_NEGATIVE,
     NameRule,
+    cluster,
+    job,
 )
 from controller.runtime.reconcile.definitions import UnknownFieldFinder
 

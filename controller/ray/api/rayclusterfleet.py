@@ -18,8 +18,8 @@ from controller.kube.resources import Resource
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.names import MAX_FLEET_NAME, RayObject
 from controller.ray.api.upgrade_strategy import ReplicaBudget, budget_problems
+from controller.ray.api.validation import NameRule, read_spec, valid_or_problem
 from controller.ray.api.validation.cluster import embedded_cluster_problem
-from controller.ray.api.validation.context import NameRule, read_spec, valid_or_problem
 
 MAX_REPLICAS: Final = 999
 """Maximum copies: the limit on names has room for indexes of three digits."""

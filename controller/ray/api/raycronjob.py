@@ -21,7 +21,7 @@ from controller.kube.resources import Resource
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.names import MAX_CRON_JOB_NAME, RayObject
 from controller.ray.api.rayjob import RayJob
-from controller.ray.api.validation.context import (
+from controller.ray.api.validation import (
     NO_TIME_ZONE,
     NameRule,
     read_spec,

@@ -30,8 +30,8 @@ from controller.ray.api import labels
 from controller.ray.api.feature_gates import INCREMENTAL_UPGRADE, FeatureGates
 from controller.ray.api.names import MAX_SERVICE_NAME, RayObject
 from controller.ray.api.ray_options import InvalidServeConfig, read_serve_config
+from controller.ray.api.validation import NameRule, read_spec, valid_or_problem
 from controller.ray.api.validation.cluster import embedded_cluster_problem
-from controller.ray.api.validation.context import NameRule, read_spec, valid_or_problem
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 

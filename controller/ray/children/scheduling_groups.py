@@ -33,7 +33,7 @@ from controller.ray.api.batch_schedulers import (
     BatchScheduler,
 )
 from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster
-from controller.ray.children.child import (
+from controller.ray.children import (
     Body,
     Child,
     ChildState,

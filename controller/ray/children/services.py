@@ -15,7 +15,7 @@ from controller.kube.resources import SERVICES, Resource
 from controller.ray.api import labels
 from controller.ray.api.names import checked_label
 from controller.ray.api.raycluster import ClusterSpec, RayCluster
-from controller.ray.children.child import Body, DesiredFields, OwnedKeys, all_fields, body_of
+from controller.ray.children import Body, DesiredFields, OwnedKeys, all_fields, body_of
 from controller.ray.head import HeadEndpoint, Identity, head_endpoint
 
 

@@ -19,7 +19,7 @@ from controller.kube.objects import Certificate, KubeObject, Pod
 from controller.kube.resources import CERTIFICATES, ISSUERS, SECRETS
 from controller.ray.api import labels
 from controller.ray.api.pod_state import ray_started
-from controller.ray.children.child import (
+from controller.ray.children import (
     Body,
     Child,
     DesiredFields,

@@ -33,7 +33,7 @@ from controller.ray.api.raycluster import (
     needs_token_secret,
     token_secret_name,
 )
-from controller.ray.children.child import (
+from controller.ray.children import (
     Child,
     ChildState,
     Drift,

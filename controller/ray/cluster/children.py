@@ -26,7 +26,7 @@ from controller.kube.resources import (
 from controller.ray.api import labels
 from controller.ray.api.names import checked_name, checked_route_name
 from controller.ray.api.raycluster import TOKEN_KEY, ClusterSpec, GcsStorage
-from controller.ray.children.child import Body, Child, DesiredFields, Drift, OwnedKeys, body_of
+from controller.ray.children import Body, Child, DesiredFields, Drift, OwnedKeys, body_of
 from controller.ray.children.child_cluster import inherited_annotations
 from controller.ray.children.scheduling_groups import NO_GROUPS, ObservedGroups
 from controller.ray.diagnosis.reasons import Cause

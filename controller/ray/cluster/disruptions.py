@@ -22,7 +22,7 @@ from controller.ray.api.lifetime_options import grace_of
 from controller.ray.api.names import HEAD_POD_READY
 from controller.ray.api.pod_state import Disruption, disruption_of, why_leaving
 from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec
-from controller.ray.children.child import (
+from controller.ray.children import (
     Body,
     Child,
     ChildState,

@@ -45,7 +45,7 @@ from controller.ray.head import (
     sets_gcs_port,
     worker_scope,
 )
-from controller.ray.pods.builder import ReplicaPosition
+from controller.ray.pods import ReplicaPosition
 from controller.runtime.plan import Create, Delete, LiveList, ReplicaMember, Write
 
 # Decides when the head of a cluster is created and deleted, and which of several heads is kept.

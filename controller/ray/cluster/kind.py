@@ -66,7 +66,7 @@ from controller.ray.cluster.rolling import with_rollout
 from controller.ray.cluster.status import cluster_status
 from controller.ray.dashboard import NO_DASHBOARDS, Dashboards, HeadCommand, ProbeSubscription
 from controller.ray.head import OUR_JOBS, RAY_PODS, Identity, named_cluster
-from controller.ray.pods.builder import PodBuilder
+from controller.ray.pods import PodBuilder
 from controller.ray.settings import CERT_MANAGER, RaySettings
 from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 from controller.runtime.kind import CacheReader, Kind, Owned

@@ -22,7 +22,7 @@ from controller.ray.api.raycluster import (
     NetworkRules,
     RayCluster,
 )
-from controller.ray.children.child import Body, DesiredFields, OwnedKeys, body_of
+from controller.ray.children import Body, DesiredFields, OwnedKeys, body_of
 from controller.ray.cluster.children import child_metadata, pod_selector
 from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.diagnosis.reasons import Cause

@@ -21,12 +21,12 @@ from controller.ray.api import labels
 from controller.ray.api.names import HEAD_POD_READY, SUSPENDED, SUSPENDING
 from controller.ray.api.pod_state import Disruption, is_announced
 from controller.ray.api.raycluster import ClusterSpec, RayCluster, WorkerGroup
-from controller.ray.children.child import Child, ObservedChild
+from controller.ray.children import Child, ObservedChild
 from controller.ray.cluster.children import Note, ObservedChildren
 from controller.ray.cluster.rollout import RayView, RevisionHistory, Rollout
 from controller.ray.dashboard import Head
 from controller.ray.head import Identity
-from controller.ray.pods.builder import PodBuilder
+from controller.ray.pods import PodBuilder
 from controller.ray.settings import RaySettings
 from controller.runtime.kind import CreateError, FailedCreate, LogText
 from controller.runtime.plan import Delete, LogTail, Plan, Write

@@ -21,7 +21,7 @@ from controller.apimachinery.ownership import is_owned_by, owns_field
 from controller.kube.objects import ObjectMeta, Secret, SecretMeta
 from controller.kube.resources import SECRETS
 from controller.ray.api import labels
-from controller.ray.children.child import (
+from controller.ray.children import (
     Body,
     Child,
     as_made,

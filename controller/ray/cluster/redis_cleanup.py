@@ -14,7 +14,7 @@ from controller.kube.resources import JOBS
 from controller.ray.api import labels
 from controller.ray.api.names import TLS_VARIABLES, checked_label
 from controller.ray.api.raycluster import RayCluster
-from controller.ray.children.child import body_of
+from controller.ray.children import body_of
 from controller.ray.cluster.children import child_metadata
 from controller.ray.cluster.observation import DesiredCluster
 from controller.ray.pods.environment import shell

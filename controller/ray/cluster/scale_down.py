@@ -23,7 +23,7 @@ from controller.ray.api.pod_state import is_ready
 from controller.ray.cluster.observation import WorkerUnit, WorkerUnits
 from controller.ray.cluster.pods import template_hash, unhealthy_reason
 from controller.ray.cluster.rollout import NAMED, SURPLUS, DeletionCause, PodToDelete
-from controller.ray.pods.builder import ReplicaPosition
+from controller.ray.pods import ReplicaPosition
 from controller.ray.pods.hashes import is_outdated
 
 _SUFFIX_LENGTH = 5

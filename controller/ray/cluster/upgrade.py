@@ -17,7 +17,7 @@ from controller.ray.api.names import UPGRADE_STRATEGY_NONE
 from controller.ray.api.pod_state import is_head
 from controller.ray.api.raycluster import ClusterSpec, RayCluster
 from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
-from controller.ray.children.child import body_of, child_scope
+from controller.ray.children import body_of, child_scope
 from controller.ray.cluster.children import Note, child_metadata
 from controller.ray.cluster.head_and_workers import live_head
 from controller.ray.cluster.observation import ClusterObservation, DesiredCluster

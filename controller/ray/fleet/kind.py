@@ -21,8 +21,12 @@ from controller.ray.api import labels
 from controller.ray.api.definitions import CLUSTER_FIELDS, unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, RayClusterFleet, validate_fleet
-from controller.ray.children.child import BOUNDS, in_place_operations
-from controller.ray.children.child_cluster import child_cluster, separate_redis
+from controller.ray.children.child_cluster import (
+    BOUNDS,
+    child_cluster,
+    in_place_operations,
+    separate_redis,
+)
 from controller.ray.fleet.observe import (
     SCOPE,
     Copy,

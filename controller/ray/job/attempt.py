@@ -18,7 +18,7 @@ from controller.ray.api import labels
 from controller.ray.api.batch_schedulers import VOLCANO
 from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster
 from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob, SubmissionMode
-from controller.ray.children.child import create_child, repair_child
+from controller.ray.children import create_child, repair_child
 from controller.ray.children.child_cluster import child_cluster
 from controller.ray.children.scheduling_groups import (
     NO_GROUPS,

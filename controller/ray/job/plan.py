@@ -19,7 +19,7 @@ from controller.ray.api.names import is_managed_elsewhere
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.validation.deletion_strategy import deletion_holes
 from controller.ray.api.validation.job import ignored_cluster
-from controller.ray.children.child import NAME_CONFLICT_RETRY
+from controller.ray.children import NAME_CONFLICT_RETRY
 from controller.ray.dashboard import CommandExpired
 from controller.ray.job import attempt
 from controller.ray.job.cleanup import deletion_writes, finalize, finalizer_patch, next_deletion

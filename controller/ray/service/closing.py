@@ -26,7 +26,7 @@ from controller.ray.api.rayservice import (
     SUSPENDING,
     UPGRADE_IN_PROGRESS,
 )
-from controller.ray.children.child import delete_child
+from controller.ray.children import delete_child
 from controller.ray.dashboard import CloseConnections, CommandDone, Dashboards, HeadCommand
 from controller.ray.head import HeadIncarnation, find_head
 from controller.ray.service.clusters import delete_closed, deletion_time, selected_clusters

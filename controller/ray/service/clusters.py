@@ -19,9 +19,9 @@ from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
 from controller.ray.api.rayservice import RAYSERVICES, RayService, initializing_timeout
-from controller.ray.children.child import in_place_operations
 from controller.ray.children.child_cluster import (
     child_cluster,
+    in_place_operations,
     inherited_changes,
     inherited_stamp,
     separate_redis,

@@ -29,7 +29,7 @@ from controller.ray.api.rayservice import (
     read_upgrade_options,
     validate_service,
 )
-from controller.ray.children.child import Child, ObservedChild
+from controller.ray.children import Child, ObservedChild
 from controller.ray.children.services import stable_head_service_name
 from controller.ray.dashboard import CommandOutcome, Head, ProbeObservation
 from controller.ray.head import HeadIncarnation, serve_ports, template_ports

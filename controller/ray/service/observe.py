@@ -16,7 +16,7 @@ from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS, SERVICES
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster
 from controller.ray.api.rayservice import RAYSERVICES, RayService, read_upgrade
-from controller.ray.children.child import Child, ObservedChild, observe_child
+from controller.ray.children import Child, ObservedChild, observe_child
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
 from controller.ray.dashboard import Dashboards, ProxyProbe, ServeProbe
 from controller.ray.diagnosis.writes import refused_creates

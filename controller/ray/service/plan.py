@@ -16,7 +16,7 @@ from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
 from controller.ray.api.names import is_managed_elsewhere
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.ray.children.child import (
+from controller.ray.children import (
     NAME_CONFLICT_RETRY,
     ChildState,
     create_child,

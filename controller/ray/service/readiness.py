@@ -12,7 +12,7 @@ from controller.apimachinery.problem import Problem
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.ray.children.child import ChildState
+from controller.ray.children import ChildState
 from controller.ray.diagnosis.writes import failure_cause, suspended_by_others
 from controller.ray.service.clusters import needs_identity
 from controller.ray.service.facts import collect_facts

@@ -21,7 +21,7 @@ from controller.ray.api.rayservice import (
     route_name,
     serve_service_name,
 )
-from controller.ray.children.child import (
+from controller.ray.children import (
     Child,
     DesiredFields,
     OwnedKeys,

@@ -24,7 +24,7 @@ from controller.ray.api.rayservice import (
     route_name,
     upgrade_type,
 )
-from controller.ray.children.child import Child, ChildState, ObservedChild, observe_child
+from controller.ray.children import Child, ChildState, ObservedChild, observe_child
 from controller.ray.head import head_ports, serve_ports
 from controller.ray.service.observation import Routing, ServiceObservation, ServingCluster
 from controller.ray.service.rollout import FULL

@@ -23,7 +23,7 @@ from controller.kube.resources import (
     Resource,
 )
 from controller.ray.api import RayCluster
-from controller.ray.permissions import granted
+from controller.ray.settings import granted
 from controller.runtime.plan import Create, Delete, MergePatch, Plan, Replace, Write
 from controller.testing.reads import FakeReads
 from tests.fakes.verbs import needed

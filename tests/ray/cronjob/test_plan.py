@@ -13,8 +13,7 @@ from controller.apimachinery.patches import difference
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob import RayCronJobKind
-from controller.ray.permissions import granted
-from controller.ray.settings import RaySettings
+from controller.ray.settings import RaySettings, granted
 from controller.runtime.plan import Create, Delete, Failure, Plan
 from tests.fakes.verbs import needed
 from tests.ray.cluster.support import does_nothing, unreadable

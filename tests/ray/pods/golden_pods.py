@@ -13,7 +13,7 @@ from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycluster import RayCluster
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
-from controller.ray.pods.builder import ReplicaPosition
+from controller.ray.pods import ReplicaPosition
 from controller.ray.settings import RaySettings
 
 SETTINGS = RaySettings(

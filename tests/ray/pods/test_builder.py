@@ -14,7 +14,7 @@ import yaml
 from controller.ray.api import FeatureGates
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
-from controller.ray.pods.builder import ReplicaPosition
+from controller.ray.pods import ReplicaPosition
 from controller.ray.settings import RaySettings
 from tests.ray.cluster.support import UID, cluster, manifest, plan, reads
 

@@ -35,7 +35,7 @@ from controller.ray.api.raycluster import (
     WorkerGroup,
 )
 from controller.ray.api.upgrade_strategy import strategy_in_force
-from controller.ray.api.validation.context import (
+from controller.ray.api.validation import (
     AUTOSCALER_V2,
     GROUP_NAME,
     NOT_NEGATIVE,

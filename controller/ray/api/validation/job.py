@@ -26,14 +26,14 @@ from controller.ray.api.ray_options import (
     read_runtime_env,
 )
 from controller.ray.api.rayjob import CLUSTER_KEY, JobSpec, RayJob, SubmissionMode
-from controller.ray.api.validation.cluster import embedded_cluster_problem
-from controller.ray.api.validation.context import (
+from controller.ray.api.validation import (
     NEEDS_ENTRYPOINT,
     NOT_NEGATIVE,
     NameRule,
     read_spec,
     valid_or_problem,
 )
+from controller.ray.api.validation.cluster import embedded_cluster_problem
 from controller.ray.api.validation.deletion_strategy import (
     STRATEGY,
     deletes_cluster,

@@ -19,7 +19,7 @@ from controller.ray.api.raycluster import (
     NetworkRules,
 )
 from controller.ray.api.upgrade_strategy import ANNOTATION, FIELD, ROLLING_UPDATE, budget_problems
-from controller.ray.api.validation.context import ValidationContext
+from controller.ray.api.validation import ValidationContext
 
 # Checks that GCS fault tolerance is configured once and without contradictions.
 

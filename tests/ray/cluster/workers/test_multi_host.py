@@ -17,7 +17,7 @@ from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.head_and_workers import ABREAST
 from controller.ray.cluster.observation import WorkerUnits, read_units
 from controller.ray.cluster.scale_down import missing_positions, pods_to_delete
-from controller.ray.pods.builder import ReplicaPosition
+from controller.ray.pods import ReplicaPosition
 from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create, Delete, Plan
 from controller.testing.reads import FakeReads

@@ -13,7 +13,7 @@ from controller.kube.objects import OwnerReference
 from controller.ray.api import RayCluster
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RayService
-from controller.ray.children.child import in_place_operations
+from controller.ray.children.child_cluster import in_place_operations
 from controller.ray.service.clusters import cluster_body
 from controller.ray.service.facts import collect_facts
 from controller.ray.service.observation import ACTIVE, PENDING, read_goal
