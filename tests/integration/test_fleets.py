@@ -9,16 +9,14 @@ import yaml
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.planning.planner import Planner
-from controller.ray.api import RAYCLUSTERS, FeatureGates
+from controller.ray.api import FeatureGates
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from tests.integration.definitions import kuberays_definition, put_in_place
 from tests.integration.fleets import (
     NEW,
     OLD,
-    THIRD,
     FleetReferee,
     Fleets,
-    cluster_of_image,
     fleet_manifest,
     index_of,
 )
@@ -137,90 +135,6 @@ async def test_a_rollback_half_way_keeps_the_copies_that_are_left(fleets: Fleets
 
 
 @embedded_only
-async def test_a_third_template_half_way_ends_with_its_copies_only(fleets: Fleets):
-    referee = watched(fleets.world)
-    fleets.start_operator()
-    await fleets.create()
-    await fleets.completes(OLD)
-    await fleets.use(NEW)
-    await fleets.world.settle(3)
-    await fleets.use(THIRD)
-    await fleets.completes(THIRD)
-    assert referee.violations == []
-    assert referee.peak == 4
-
-
-@embedded_only
-async def test_a_paused_upgrade_waits_and_a_resumed_one_ends(fleets: Fleets):
-    referee = watched(fleets.world)
-    fleets.start_operator()
-    await fleets.create()
-    await fleets.completes(OLD)
-    await fleets.patch(strategy={"paused": True})
-    await fleets.use(NEW)
-    await fleets.world.settle(1200)
-    assert set(map(tuple, (await fleets.images()).values())) == {(OLD,)}
-    assert (await fleets.condition("Upgrading"))[:2] == ("Unknown", "Paused")
-    await fleets.patch(strategy={"paused": False})
-    await fleets.completes(NEW)
-    assert referee.violations == []
-
-
-@embedded_only
-async def test_numbers_of_workers_reach_the_running_copies(fleets: Fleets):
-    fleets.start_operator()
-    await fleets.create(replicas=2)
-    await fleets.completes(OLD, 2)
-    before = await uids(fleets)
-    groups = cluster_of_image(OLD)["workerGroupSpecs"]
-    groups[0]["replicas"] = 3
-    await fleets.patch(template={"spec": {"workerGroupSpecs": groups}})
-    await fleets.world.eventually(
-        lambda: len(fleets.world.journal.ready_workers()) == 6, seconds=120
-    )
-    assert await uids(fleets) == before
-
-
-@embedded_only
-async def test_copies_are_suspended_and_resumed(fleets: Fleets):
-    fleets.start_operator()
-    await fleets.create(replicas=2)
-    await fleets.completes(OLD, 2)
-    before = await uids(fleets)
-    await fleets.patch(template={"spec": {"suspend": True}})
-    await fleets.world.eventually(lambda: not fleets.world.journal.present, seconds=120)
-    await fleets.world.settle(5)
-    assert (await fleets.condition("Ready"))[:2] == ("False", "Suspended")
-    await fleets.patch(template={"spec": {"suspend": False}})
-    await fleets.completes(OLD, 2)
-    assert await uids(fleets) == before
-
-
-@embedded_only
-async def test_an_upgrade_whose_copy_never_becomes_ready_keeps_the_old_ones_and_says_so(
-    fleets: Fleets,
-):
-    referee = watched(fleets.world)
-    fleets.start_operator()
-    await fleets.create(progressDeadlineSeconds=60)
-    await fleets.completes(OLD)
-    broken = cluster_of_image(NEW)
-    outcome = {"annotations": {"sim.manta.dev/outcome": "never-ready"}}
-    broken["headGroupSpec"]["template"]["metadata"] = outcome
-    await fleets.patch(template={"spec": broken})
-    await fleets.world.settle(300)
-    status, reason, message = await fleets.condition("Upgrading")
-    assert (status, reason) == ("True", "ProgressDeadlineExceeded")
-    assert "is not ready: head" in message
-    assert (await fleets.condition("Ready"))[0] == "True"
-    assert [reason for reason, _ in await events(fleets)].count("UpgradeStuck") == 1
-    assert referee.violations == []
-    await fleets.use(NEW)
-    await fleets.completes(NEW)
-    assert referee.violations == []
-
-
-@embedded_only
 async def test_at_rest_nothing_is_asked_and_nothing_written(fleets: Fleets):
     operator = fleets.start_operator()
     await fleets.create(replicas=2)
@@ -230,35 +144,6 @@ async def test_at_rest_nothing_is_asked_and_nothing_written(fleets: Fleets):
     await fleets.world.settle(600)
     later = [entry.attributes for entry in operator.transport.journal.entries[before:]]
     assert [about for about in later if about.resource and about.verb != "watch"] == []
-
-
-@embedded_only
-async def test_a_deleted_fleet_takes_its_copies_with_it(fleets: Fleets):
-    fleets.start_operator()
-    await fleets.create(replicas=2)
-    await fleets.completes(OLD, 2)
-    await fleets.world.user.delete(RAYCLUSTERFLEETS, fleets.world.namespace, "fleet")
-
-    async def nothing_is_left() -> bool:
-        found = await fleets.world.user.list(RAYCLUSTERS, fleets.world.namespace)
-        return not found.items and not fleets.world.journal.present
-
-    await fleets.world.eventually(nothing_is_left, seconds=300)
-
-
-@embedded_only
-async def test_a_copy_that_somebody_deletes_comes_back_under_its_name(fleets: Fleets):
-    fleets.start_operator()
-    await fleets.create(replicas=2)
-    await fleets.completes(OLD, 2)
-    before = await fleets.clusters()
-    first = min(before)
-    await fleets.world.user.delete(RAYCLUSTERS, fleets.world.namespace, first)
-    await fleets.world.settle(5)
-    await fleets.completes(OLD, 2)
-    after = await fleets.clusters()
-    assert after.keys() == before.keys()
-    assert after[first]["uid"] != before[first]["uid"]
 
 
 @embedded_only
@@ -282,16 +167,6 @@ async def test_requests_keep_to_what_the_chart_grants(fleets: Fleets):
         name = f"{plural}/{subresource}" if subresource else plural
         if resource and verb != "get":
             assert verb in rules[f"{name}.{group}" if group else name], (verb, resource)
-
-
-@embedded_only
-async def test_without_its_gate_a_fleet_makes_nothing_and_is_not_watched(fleets: Fleets):
-    operator = fleets.world.start_operator(kinds=kinds_of(KindSettings(), None))
-    await fleets.create(replicas=1)
-    await fleets.world.settle(60)
-    assert not await fleets.clusters()
-    watched = {str(cache.scope.resource) for cache in operator.operator.caches.caches}
-    assert str(RAYCLUSTERFLEETS) not in watched
 
 
 @embedded_only
@@ -346,17 +221,3 @@ async def test_a_plan_for_an_edit_names_all_steps_of_the_upgrade(fleets: Fleets)
     expected = {"RayCluster": 2, "Pod": 4, "Service": 2}
     actions = ("create", "delete")
     assert planned(plan) == {(do, kind): n for kind, n in expected.items() for do in actions}
-
-
-async def test_a_plan_for_a_changed_number_of_copies_names_those(fleets: Fleets):
-    fleets.start_operator()
-    await fleets.create(replicas=2)
-    await fleets.completes(OLD, 2)
-    manifest = fleet_manifest(replicas=1)
-    plan = await planner(fleets).for_manifest(manifest, fleets.world.namespace)
-    assert plan.rollout is not None
-    (step,) = plan.rollout.steps
-    assert (step.action, index_of(step.cluster)) == ("delete", 1)
-    as_it_is = fleet_manifest(replicas=2)
-    plan = await planner(fleets).for_manifest(as_it_is, fleets.world.namespace)
-    assert (plan.rollout, plan.items) == (None, ())

@@ -214,3 +214,17 @@ async def test_a_job_that_simply_runs_costs_few_writes(rays: Rays, mode: str):
     assert writes.count("") == 2, "the finalizer and the head"
     assert writes.count("status") <= 5, "three transitions and what Ray reported between them"
     assert reconciles(registry) <= 27
+
+
+@embedded_only
+async def test_an_evicted_submitter_does_not_fail_a_job_that_succeeds(rays: Rays):
+    rays.ray.course = lambda _body: Course(running=200)
+    rays.start_operator()
+    await rays.create(submissionMode="K8sJobMode", submitterConfig={"backoffLimit": 0})
+    await running(rays)
+    for pod in submitter_pods(rays):
+        await annotate(rays, pod, outcome="fail", fail_after="0")
+    status = await rays.reaches("Complete", seconds=400)
+    assert status["jobStatus"] == "SUCCEEDED"
+    await rays.events("SubmitterFailed")
+    assert rays.ray.submissions() == 1

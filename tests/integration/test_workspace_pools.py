@@ -16,7 +16,7 @@ from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import NODES
 from tests.integration.harness import World
 from tests.integration.test_rights import RULES, Rights
-from tests.integration.workspace_pools import PoolWorkspaces, opened
+from tests.integration.workspace_pools import PoolWorkspaces, definitions, opened
 from tests.integration.workspaces import INSTANCE
 from tests.kaito.workspace.given_pool import NODE_CLASSES, UBUNTU
 from tests.kaito.workspace.test_permissions import NODE_CLASS_RULE
@@ -169,3 +169,18 @@ async def test_the_charts_rights_are_enough(spaces: PoolWorkspaces):
     await spaces.delete()
     await spaces.world.eventually(spaces.is_gone)
     assert rights.refused == []
+
+
+@embedded_only
+async def test_an_old_definition_of_pools_is_said(world: World):
+    spaces = PoolWorkspaces(world)
+    await spaces.install(*definitions(is_static=False))
+    async with spaces.provisioner():
+        operator = spaces.start_operator()
+        await spaces.create()
+        await spaces.reaches("ResourceReady", "False", "NodePoolNotStatic")
+        begun = len(operator.transport.journal.entries)
+        await spaces.world.settle(60)
+        later = operator.transport.journal.entries[begun:]
+        pools = [each for each in later if each.attributes.resource == str(NODE_POOLS)]
+        assert [each for each in pools if each.attributes.writes] == []

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.devcluster.karpenter import ClaimBehaviour
 from controller.devcluster.nodes import ANNOTATION_PREFIX
 from controller.kaito.api import labels
-from controller.kaito.api.definitions import inference_set_definition, workspace_definition
+from controller.kaito.api.definitions import inference_set_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
 from controller.kaito.api.options import KaitoOptions, Provisioner
@@ -24,12 +23,10 @@ from controller.kube.objects import StatefulSet
 from controller.kube.resources import PODS
 from controller.ray.api import FeatureGates
 from controller.testing.faults import ErrorResponse, Rule
-from tests.integration.definitions import drop_fields, put_in_place
 from tests.integration.harness import World, install_crds
 from tests.integration.inferencesets import set_manifest
 from tests.integration.test_rights import RULES, Rights
 from tests.integration.workspaces import Cloud, Workspaces
-from tests.kaito.support import inference
 
 embedded_only = pytest.mark.embedded_only
 PENDING_FOR_EVER = ClaimBehaviour(node_after=1e6)
@@ -67,45 +64,6 @@ async def test_while_a_claim_is_pending_the_condition_says_for_what_it_waits(spa
     )
 
 
-@pytest.mark.timeout(180)  # in wall time the back-off takes half a minute
-async def test_a_stock_out_is_the_first_cause_and_the_claim_is_replaced_later(spaces: Workspaces):
-    def first_is_out(_workspace: str, number: int) -> ClaimBehaviour | None:
-        return ClaimBehaviour(node_after=2, stock_out=True) if number == 0 else None
-
-    spaces.cloud.of = first_is_out
-    spaces.start_operator()
-    await spaces.create()
-    await spaces.reaches("ResourceReady", "False", "InsufficientCapacity")
-    assert "unavailable during launch" in (await spaces.condition("ResourceReady"))[2]
-    await spaces.has_nodes()
-    if spaces.world.server is not None:
-        assert (spaces.referee.created["phi"], spaces.referee.most["phi"]) == (2, 1)
-
-
-async def test_a_node_without_its_plugin_is_named(spaces: Workspaces):
-    spaces.cloud.behaviour = ClaimBehaviour(node_after=1, plugin_after=20)
-    spaces.start_operator()
-    await spaces.create()
-    await spaces.reaches("ResourceReady", "False", "NodePluginsNotReady")
-    (claim,) = await spaces.claims()
-    assert claim.status.node_name in (await spaces.condition("ResourceReady"))[2]
-    await spaces.has_nodes()
-
-
-async def test_a_claim_that_is_lost_is_confirmed_and_replaced(spaces: Workspaces):
-    spaces.start_operator()
-    await spaces.create()
-    await spaces.has_nodes()
-    (lost,) = await spaces.claims()
-    await spaces.world.user.delete(NODE_CLAIMS, "", lost.metadata.name)
-    await spaces.reaches("NodeClaimReady", "False", "NodeClaimNotReady")
-    await spaces.has_nodes()
-    (claim,) = await spaces.claims()
-    assert claim.metadata.name != lost.metadata.name
-    if spaces.world.server is not None:
-        assert spaces.referee.most["phi"] == 1
-
-
 @pytest.mark.parametrize("label", [labels.WORKSPACE, labels.WORKSPACE_NAMESPACE])
 @embedded_only
 async def test_a_claim_that_lost_a_label_is_kept_and_counts(spaces: Workspaces, label: str):
@@ -128,14 +86,6 @@ async def test_a_claim_that_lost_a_label_is_kept_and_counts(spaces: Workspaces, 
     assert (await spaces.world.user.list(NODE_CLAIMS, "")).items == []
 
 
-async def test_several_claims_are_created_at_once(spaces: Workspaces):
-    spaces.start_operator()
-    await spaces.create(count=3)
-    await spaces.has_nodes()
-    assert len(await spaces.claims()) == 3
-    assert (await spaces.workspace()).status["targetNodeCount"] == 3
-
-
 async def test_a_deleted_workspace_stays_until_its_claims_are_gone(spaces: Workspaces):
     spaces.start_operator()
     await spaces.create(count=2)
@@ -144,38 +94,6 @@ async def test_a_deleted_workspace_stays_until_its_claims_are_gone(spaces: Works
     await spaces.reaches("WorkspaceDeleting", "True", "workspaceDeleted")
     await spaces.world.eventually(spaces.is_gone)
     assert await spaces.claims() == []
-
-
-async def test_an_invalid_workspace_gets_a_condition_and_no_claim(spaces: Workspaces):
-    spaces.start_operator()
-    await spaces.create(resource={"instanceType": "x1", "labelSelector": {}})
-    await spaces.reaches("ResourceReady", "False", "InvalidWorkspaceSpec")
-    assert "Unsupported instance type x1" in (await spaces.condition("ResourceReady"))[2]
-    assert await spaces.claims() == []
-    await spaces.world.settle(5)
-    events = [reason for reason, _ in await spaces.world.events_about("Workspace", "phi")]
-    assert events == ["InvalidWorkspaceSpec"]
-
-
-@embedded_only
-async def test_a_refused_claim_is_tried_again_with_back_off(spaces: Workspaces):
-    refusal = ErrorResponse(403, "Forbidden", "exceeded quota {n}")
-    rule = Rule(refusal, str(NODE_CLAIMS), frozenset({"create"}), times=5)
-    operator = spaces.start_operator(rules=[rule])
-    await spaces.create()
-    await spaces.reaches("NodeClaimReady", "False", "Forbidden")
-    assert "exceeded quota" in (await spaces.condition("NodeClaimReady"))[2]
-    await spaces.has_nodes()
-    await spaces.world.settle(5)
-    events = [reason for reason, _ in await spaces.world.events_about("Workspace", "phi")]
-    assert events.count("NodeClaimCreationFailed") == 1
-    patches = [each for each in operator.transport.journal.writes if is_commit(each)]
-    assert len(patches) < 6  # not one for each attempt
-
-
-def is_commit(entry: object) -> bool:
-    about = entry.attributes  # type: ignore[attr-defined]
-    return about.resource == str(WORKSPACES) and about.subresource != "status"
 
 
 @embedded_only
@@ -209,18 +127,6 @@ def own_node() -> dict[str, Any]:
         "metadata": {"name": "mine", "labels": own_labels},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     }
-
-
-@embedded_only
-async def test_without_the_definition_of_claims_a_workspace_waits_and_can_be_deleted(world: World):
-    spaces = Workspaces(world, Cloud())
-    await spaces.install()
-    await spaces.uninstall_claims()
-    spaces.start_operator()
-    await spaces.create()
-    await spaces.reaches("ResourceReady", "False", "NodeClaimsNotServed")
-    await spaces.delete()
-    await world.eventually(spaces.is_gone)
 
 
 @embedded_only
@@ -272,42 +178,6 @@ def old_deployment(owner: str) -> dict[str, Any]:
 
 
 @embedded_only
-async def test_nodes_and_claims_of_a_namespace_that_is_not_served_concern_no_operator(
-    spaces: Workspaces,
-):
-    spaces.start_operator()
-    await spaces.create()
-    await spaces.has_nodes()
-    registry = CollectorRegistry()
-    spaces.start_operator(namespaces=["elsewhere"], registry=registry)
-    await spaces.world.settle(60)
-    await spaces.delete()
-    await spaces.world.eventually(spaces.is_gone)
-    samples = [sample for family in registry.collect() for sample in family.samples]
-    found = [each.value for each in samples if each.name == "controller_runtime_reconcile_total"]
-    assert found
-    assert sum(found) == 0
-
-
-@embedded_only
-async def test_one_made_anew_takes_no_claim_of_the_one_before(spaces: Workspaces):
-    spaces.cloud.behaviour = ClaimBehaviour(gone_after=10)
-    spaces.start_operator()
-    await spaces.create()
-    await spaces.has_nodes()
-    (old,) = await spaces.claims()
-    name, meta = spaces.world.namespace, (await spaces.workspace()).metadata
-    await spaces.delete()
-    patch = {"metadata": {"finalizers": None, "uid": meta.uid}}
-    await spaces.world.user.merge_patch(WORKSPACES, name, "phi", patch)
-    await spaces.create()
-    await spaces.has_nodes()
-    new = [each for each in await spaces.claims() if each.metadata.uid != old.metadata.uid]
-    assert (await spaces.workspace()).status["workerNodes"] == [new[0].status.node_name]
-    assert len(new) == 1
-
-
-@embedded_only
 async def test_the_charts_rights_are_enough(spaces: Workspaces):
     rules = yaml.safe_load((RULES.parent / "workspace-rules.yaml").read_text())
     rights = Rights(*rules["namespaced"], *rules["cluster"])
@@ -320,29 +190,6 @@ async def test_the_charts_rights_are_enough(spaces: Workspaces):
     await spaces.delete()
     await spaces.world.eventually(spaces.is_gone)
     assert rights.refused == []
-
-
-@embedded_only
-async def test_a_definition_that_drops_a_field_deletes_no_claim_and_restarts_no_server(
-    spaces: Workspaces,
-):
-    world, name = spaces.world, str(WORKSPACES)
-    adapter = {"source": {"name": "a", "image": "example.com/adapter:1"}}
-    spaces.start_operator()
-    await spaces.create(inference=inference(adapters=[adapter]))
-    await spaces.has_nodes()
-    await world.settle(5)
-    before = await spaces.server()
-    await drop_fields(world, "resource.labelSelector.matchLabels", "inference.adapters", name=name)
-    await world.settle(60)
-    events = [reason for reason, _ in await world.events_about("Workspace", "phi")]
-    assert events.count("DefinitionIncomplete") == 1
-    await put_in_place(world, workspace_definition())
-    await world.settle(60)
-    assert (spaces.referee.created["phi"], spaces.referee.deleted["phi"]) == (1, 0)
-    assert await spaces.server() == before
-    await spaces.delete()
-    await world.eventually(spaces.is_gone)
 
 
 @embedded_only
@@ -458,3 +305,24 @@ async def test_a_server_whose_pod_crashes_says_so(spaces: Workspaces):
     await spaces.reaches("InferenceReady", "False", "ContainerCrashLoopBackOff")
     message = (await spaces.condition("InferenceReady"))[2]
     assert message.startswith("pod phi-0: container phi ended with exit code 3")
+
+
+@embedded_only
+async def test_a_refused_claim_is_tried_again_with_back_off(spaces: Workspaces):
+    refusal = ErrorResponse(403, "Forbidden", "exceeded quota {n}")
+    rule = Rule(refusal, str(NODE_CLAIMS), frozenset({"create"}), times=5)
+    operator = spaces.start_operator(rules=[rule])
+    await spaces.create()
+    await spaces.reaches("NodeClaimReady", "False", "Forbidden")
+    assert "exceeded quota" in (await spaces.condition("NodeClaimReady"))[2]
+    await spaces.has_nodes()
+    await spaces.world.settle(5)
+    events = [reason for reason, _ in await spaces.world.events_about("Workspace", "phi")]
+    assert events.count("NodeClaimCreationFailed") == 1
+    patches = [each for each in operator.transport.journal.writes if is_commit(each)]
+    assert len(patches) < 6  # not one for each attempt
+
+
+def is_commit(entry: object) -> bool:
+    about = entry.attributes  # type: ignore[attr-defined]
+    return about.resource == str(WORKSPACES) and about.subresource != "status"

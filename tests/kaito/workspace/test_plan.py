@@ -525,6 +525,7 @@ def test_after_the_bound_the_finalizer_is_removed_and_an_event_says_what_is_left
     assert commit is not None
     assert commit.on_success is not None
     assert commit.on_success.note == "left behind after 15 minutes: NodeClaim wsaaaaaaaaa"
+    assert commit.on_success.reason == "NodeClaimsLeftBehind"
 
 
 def test_a_jump_of_the_clock_back_puts_the_bound_off_no_further_than_from_the_jump():

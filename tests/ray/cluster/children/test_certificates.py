@@ -156,9 +156,10 @@ def test_a_certificate_that_is_not_issued_holds_up_pods_and_no_deletion(
     made = plan(kept, KIND)
     assert created_pods(made) == 0
     assert sum(isinstance(each, Delete) for stage in made.stages for each in stage) == 2
-    message = ready_condition(made)["message"]
-    assert message.startswith(f"Certificate {late}: ")
-    assert said in message
+    told = ready_condition(made)
+    assert told["reason"] == "CertificatePending"
+    assert told["message"].startswith(f"Certificate {late}: ")
+    assert said in told["message"]
 
 
 def late_of(kept: FakeReads, late: str, condition: Json) -> FakeReads:
