@@ -439,3 +439,50 @@ async def test_turned_on_and_off_it_touches_no_pod_and_new_ones_follow(world: Wo
     assert second in collected(world)
     await replace_worker(world, second)
     assert set(collected(world).values()) == {False}
+
+
+async def test_a_claim_that_was_kept_is_adopted_and_its_drift_is_said(world: World):
+    claim: Json = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "example-gcs-pvc"},
+        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "5Gi"}}},
+    }
+    made = await world.user.create(CLAIMS, world.namespace, claim)
+    await everything(world)
+    now = await raw(world, CLAIMS, "example-gcs-pvc")
+    assert now["metadata"]["uid"] == made.metadata.uid
+    assert now["spec"]["resources"]["requests"]["storage"] == "5Gi"
+    assert [owner["name"] for owner in now["metadata"]["ownerReferences"]] == ["example"]
+    told = await message(world, "ChildrenAsSpecified")
+    assert "size 1Gi is wanted and 5Gi was claimed" in told
+    assert "accessModes ReadWriteOnce are wanted and they are ReadWriteMany" in told
+
+
+async def test_a_service_that_cannot_get_node_ports_any_more_is_said_once_and_left(world: World):
+    world.start_operator()
+    await world.create_cluster(replicas=0)
+    await world.eventually(world.is_ready)
+    await patch_cluster(world, {"spec": {"headGroupSpec": {"serviceType": "NodePort"}}})
+
+    async def is_said() -> bool:
+        return "spec.type is headless ClusterIP" in await message(world, "ChildrenAsSpecified")
+
+    await world.eventually(is_said)
+    await world.settle(2)
+    before = await raw(world, SERVICES, "example-head-svc")
+    await world.settle(5)
+    assert await raw(world, SERVICES, "example-head-svc") == before
+    await world.user.delete(SERVICES, world.namespace, "example-head-svc")
+
+    async def is_new() -> bool:
+        if await is_gone(world, SERVICES, "example-head-svc"):
+            return False
+        return (await raw(world, SERVICES, "example-head-svc"))["spec"]["type"] == "NodePort"
+
+    await world.eventually(is_new)
+    await world.eventually(lambda: is_silent(world, "ChildrenAsSpecified"), seconds=60)
+
+
+async def is_silent(world: World, kind: str) -> bool:
+    return not await message(world, kind)

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from controller.apimachinery.custom_object import status_of
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
-from controller.testing.faults import ErrorResponse, Lag, Rule
-from tests.integration.harness import World, embedded_world, example_cluster, role
+from controller.testing.faults import Lag, Rule
+from tests.integration.harness import World, example_cluster, role
 
 
 async def test_a_manifest_becomes_a_ready_cluster_with_status(world: World):
@@ -112,26 +111,6 @@ async def test_an_invalid_cluster_says_why_on_the_object_and_harms_nobody(world:
     await world.eventually(explained)
 
 
-async def test_a_live_read_that_is_refused_is_named_on_the_cluster(world: World):
-    first = world.start_operator()
-    await world.create_cluster(replicas=1)
-    await world.eventually(world.is_ready)
-    assert await first.stop() == 0
-    [head] = [pod for pod in world.journal.present.values() if role(pod) == "head"]
-    await world.user.delete(PODS, world.namespace, head.metadata.name)
-    await world.eventually(lambda: head.metadata.uid not in world.journal.present)
-
-    refused = ErrorResponse(403, "Forbidden", "pods may not be read")
-    world.start_operator(rules=[Rule(refused, resource="pods", verbs=frozenset({"get"}))])
-
-    async def said() -> bool:
-        ready = await world.condition()
-        return ready["status"] == "False" and "pods may not be read" in ready["message"]
-
-    await world.eventually(said)
-    assert len(world.journal.created) == 2, "no head is made before it is known that none exists"
-
-
 @pytest.mark.vital
 async def test_a_new_operator_takes_over_without_touching_anything(world: World):
     first = world.start_operator()
@@ -166,9 +145,6 @@ async def test_a_writer_of_the_old_version_drops_no_newer_field(world: World):
 # -- a suspension frees what a cluster uses, also beside an edit that is refused for another fiel --
 
 
-NO_SUCH_RAY = {"authOptions": {"mode": "token"}, "rayVersion": "2.0.0"}
-
-
 async def edit(world: World, **spec: Any) -> None:
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", {"spec": spec})
     await world.settle(30)
@@ -176,24 +152,6 @@ async def edit(world: World, **spec: Any) -> None:
 
 async def pods(world: World) -> int:
     return len((await world.user.list(PODS, world.namespace)).items)
-
-
-@pytest.mark.embedded_only
-async def test_a_suspended_cluster_stays_so_until_the_other_field_is_right_and_it_is_resumed():
-    async with embedded_world() as world:
-        world.start_operator()
-        await world.user.create(RAYCLUSTERS, world.namespace, example_cluster(replicas=2))
-        await world.eventually(world.is_ready)
-        await edit(world, **NO_SUCH_RAY)
-        assert await pods(world) == 3
-        await edit(world, suspend=True)
-        assert await pods(world) == 0
-        assert status_of(await world.cluster())["state"] == "suspended"
-        await edit(world, suspend=False)
-        assert await pods(world) == 0
-        await edit(world, authOptions=None)
-        await world.eventually(world.is_ready)
-        assert await pods(world) == 3
 
 
 # -- the bug that Manta exists to make impossible: acting on a cache that lags behind --------------

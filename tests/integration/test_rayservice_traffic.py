@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from typing import Any
 
 import pytest
@@ -13,8 +12,7 @@ import yaml
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import cluster_of
-from tests.integration.rayservices import Services, condition, reason, service_manifest, with_image
-from tests.ray.dashboard.simulated import Fault
+from tests.integration.rayservices import Services, reason, service_manifest, with_image
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -122,51 +120,6 @@ async def test_a_config_of_300_kib_is_served_if_it_compresses_well(services: Ser
     assert put["applications"][0]["deployments"][0]["user_config"]["text"] == text
 
 
-async def test_a_config_of_300_kib_that_does_not_compress_is_refused_and_nothing_else_changes(
-    services: Services,
-):
-    services.start_operator()
-    name = await services.deployed()
-    large = config_with(random.Random(1).randbytes(150 * 1024).hex())
-    await services.edit(service_manifest(serveConfigV2=large))
-    status = await services.reaches(lambda s: reason(s, "Ready") == "ValidationFailed")
-    (message,) = (each["message"] for each in status["conditions"] if each["type"] == "Ready")
-    assert message.startswith("spec.serveConfigV2: has ")
-    assert "move data from user_config and runtime_env into the image or into storage" in message
-    assert (await services.clusters(), status["numServeEndpoints"]) == ([name], 2)
-    (head,) = services.heads()
-    services.ray.fault(Fault.REFUSES, proxy=head.metadata.uid)
-    await services.reaches(lambda s: s["numServeEndpoints"] == 1, seconds=40)
-    services.ray.fault(None, proxy=head.metadata.uid)
-    await services.reaches(lambda s: s["numServeEndpoints"] == 2, seconds=60)
-    assert len(services.serve_of(name).puts) == 1
-
-
-async def test_a_cluster_taken_over_gets_no_config_while_its_ray_does_not_say_what_it_has(
-    services: Services,
-):
-    operator = services.start_operator()
-    name = await services.deployed()
-    await operator.kill()
-    own = ("serve-config", "serve-config-hash", "serve-config-applied", "made-from")
-    forgotten = {"metadata": {"annotations": {f"manta.dev/{key}": None for key in own}}}
-    world = services.world
-    cluster = await world.user.merge_patch(RAYCLUSTERS, world.namespace, name, forgotten)
-    services.ray.fault(Fault.HTML, cluster=cluster.metadata.uid)
-    services.start_operator()
-    status = await services.reaches(lambda s: "has not answered" in ready_message(s))
-    assert condition(status, "Ready") == "True"
-    await world.settle(20)
-    cluster = await world.user.get(RAYCLUSTERS, world.namespace, name)
-    assert "manta.dev/serve-config" not in cluster.metadata.annotations
-    services.ray.fault(None, cluster=cluster.metadata.uid)
-    await services.reaches(lambda s: "has not answered" not in ready_message(s))
-    await world.settle(20)
-    cluster = await world.user.get(RAYCLUSTERS, world.namespace, name)
-    assert "manta.dev/serve-config" in cluster.metadata.annotations
-    assert len(services.serve_of(name).puts) == 1
-
-
 async def test_applications_that_a_user_shut_down_are_deployed_again(services: Services):
     services.start_operator()
     await services.deployed()
@@ -212,7 +165,3 @@ async def test_events_tell_an_upgrade_from_its_preparation_to_the_deletion_each_
     await services.world.settle(30)
     (refused,) = await notes(services, "InvalidRayServiceSpec")
     assert refused.startswith("spec.serveConfigV2")
-
-
-def ready_message(status: dict[str, Any]) -> str:
-    return next(each["message"] for each in status["conditions"] if each["type"] == "Ready")

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from controller.apimachinery.conditions import find_condition
-from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import (
     CLAIMS,
     PODS,
@@ -16,13 +15,11 @@ from controller.kube.resources import (
     SECRETS,
     SERVICE_ACCOUNTS,
     SERVICES,
-    STATEFUL_SETS,
     Resource,
 )
 from controller.ray.api import RAYCLUSTERS
 from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, example_cluster
-from tests.integration.rayservices import Services
 from tests.integration.test_failing_keys import CREATE, begin
 from tests.integration.turns import in_turn
 
@@ -108,63 +105,3 @@ async def lose(world: World, child: str) -> None:
         resource, world.namespace, name, {"metadata": {"finalizers": None}}
     )
     await world.user.delete(resource, world.namespace, name)
-
-
-async def test_a_service_without_the_service_of_its_applications_is_not_ready(
-    world: World, services: Services
-):
-    operator = services.start_operator()
-    await services.create()
-    await world.eventually(services.is_ready, seconds=120)
-    fault = ErrorResponse(403, "Forbidden", "not now")
-    operator.transport.rules = [Rule(fault, "services", CREATE)]
-    await world.user.delete(SERVICES, world.namespace, "svc-serve-svc")
-    await world.settle(30)
-    conditions = (await services.status())["conditions"]
-    found = find_condition(conditions, "Ready") or {}
-    assert found["status"] == "False"
-    assert "Service svc-serve-svc" in found["message"]
-    assert "not now" in found["message"]
-    operator.transport.rules = []
-    await world.eventually(services.is_ready, seconds=60)
-
-
-SERVER_NEEDS = ("example", "example-headless")
-"""Services that a model server depends on."""
-
-
-def service_refused(name: str, code: int) -> Rule:
-    fault = ErrorResponse(code, "Forbidden" if code == 403 else "InternalError", "not now")
-    return Rule(fault, "services", CREATE, name=name.__eq__)
-
-
-async def serves(world: World) -> bool:
-    return (await ready(world, WORKSPACES, "InferenceReady")).get("status") == "True"
-
-
-@pytest.mark.parametrize(("name", "code"), in_turn(SERVER_NEEDS, [403, 500]))
-async def test_no_model_server_is_created_before_its_services(world: World, name: str, code: int):
-    operator = await begin(world, "workspace", rules=[service_refused(name, code)])
-    await world.settle(60)
-    assert not (await world.user.list(STATEFUL_SETS, world.namespace)).items
-    found = await ready(world, WORKSPACES, "InferenceReady")
-    assert found["status"] == "False"
-    assert found["message"].startswith(f"cannot create Service {name}: ")
-    operator.transport.rules = []
-    await world.eventually(lambda: serves(world), seconds=90)
-
-
-@pytest.mark.parametrize(("name", "code"), in_turn(SERVER_NEEDS, [403, 500]))
-async def test_a_workspace_is_not_ready_while_a_service_is_missing(
-    world: World, name: str, code: int
-):
-    operator = await begin(world, "workspace")
-    await world.eventually(lambda: serves(world), seconds=90)
-    operator.transport.rules = [service_refused(name, code)]
-    await world.user.delete(SERVICES, world.namespace, name)
-    await world.settle(30)
-    found = await ready(world, WORKSPACES, "InferenceReady")
-    assert found["status"] == "False"
-    assert found["message"].startswith(f"cannot create Service {name}: ")
-    operator.transport.rules = []
-    await world.eventually(lambda: serves(world), seconds=90)

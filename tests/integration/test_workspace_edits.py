@@ -10,7 +10,6 @@ import pytest
 
 from controller.apimachinery.custom_object import conditions_of
 from controller.command.planning.planner import Planner
-from controller.kaito.api import labels
 from controller.kaito.api.definitions import inference_set_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.workspace import WORKSPACES
@@ -103,23 +102,6 @@ async def test_a_refused_edit_is_taken_back_or_its_workspace_is_deleted(spaces: 
     await spaces.delete()
     await spaces.world.eventually(spaces.is_gone)
     assert await spaces.claims() == []
-
-
-@embedded_only
-async def test_an_edit_that_overwrites_the_annotations_too_deletes_no_claim(spaces: Workspaces):
-    operator = spaces.start_operator()
-    await has_a_server(spaces)
-    await operator.kill()
-    marks = (labels.HASH, labels.REVISION, labels.NODE_CLAIMS)
-    await edit(
-        spaces,
-        metadata={"annotations": dict.fromkeys(marks)},
-        resource={"instanceType": OTHER_MACHINE},
-    )
-    spaces.start_operator()
-    await spaces.reaches("ResourceReady", *REFUSED)
-    await spaces.world.settle(60)
-    assert (spaces.referee.created["phi"], spaces.referee.deleted["phi"]) == (1, 0)
 
 
 async def test_the_plan_of_such_an_edit_is_its_refusal(spaces: Workspaces):
