@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -21,7 +20,7 @@ from controller.ray.api.upgrade_strategy import (
     RollingUpdate,
     strategy_in_force,
 )
-from controller.ray.pods.hashes import groups_only_in, templates_of, with_templates
+from controller.ray.pods.hashes import digest, groups_only_in, templates_of, with_templates
 
 # The progress of a rollout, as data: `-o json` prints it, `text` puts it into words.
 
@@ -61,16 +60,19 @@ class RolloutProgress(msgspec.Struct, frozen=True, rename="camel"):
 Json = dict[str, Any]
 
 
-class RolloutKind(ABC):
-    """A kind that is rolled out. Objects are plain data.
+class RolloutKind:
+    """A kind that is rolled out; the defaults are those of fleets. Objects are plain data.
 
     Attributes:
         failures: conditions, with the beginnings of their reasons, for which a rollout does not
             end without its user.
+        awaited: conditions that are true when a rollout is complete, and what counts for one that
+            an object has not.
     """
 
     resource: ClassVar[Resource[Any]]
     failures: ClassVar[Sequence[tuple[str, str]]]
+    awaited: ClassVar[tuple[Sequence[str], Mapping[str, Any]]] = ((READY,), {})
 
     def progress(self, obj: Json) -> RolloutProgress:
         """Read the conditions, and `status.upgrade` if the definition keeps it.
@@ -97,30 +99,33 @@ class RolloutKind(ABC):
         if upgrading.get("status") in {"True", "Unknown"}:
             state = "paused" if upgrading.get("reason") == "Paused" else "rolling"
             return RolloutProgress(state, message, groups)
-        for each in self.awaited(conditions):
+        names, absent = self.awaited
+        for name in names:
+            each = find_condition(conditions, name) or absent
             if each.get("status") != "True" and each.get("reason") != "Suspended":
                 return RolloutProgress("rolling", str(each.get("message", "")), groups)
         return RolloutProgress("complete", message, groups)
 
-    @abstractmethod
-    def awaited(self, conditions: Sequence[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
-        """Return the conditions that are true when a rollout is complete."""
-
-    @abstractmethod
     def is_paused(self, obj: Json) -> bool:
         """Return whether the strategy in force says so."""
+        return dig(obj, "spec", "strategy", "paused") is True
 
-    @abstractmethod
     def with_pause(self, obj: Json, *, paused: bool) -> Json:
         """Return the object with another `paused`, where its strategy was given."""
+        spec = obj["spec"]
+        strategy = {**mapping(spec.get("strategy")), "paused": paused}
+        return {**obj, "spec": {**spec, "strategy": strategy}}
 
-    @abstractmethod
     def templates_of(self, obj: Json) -> Json:
         """Return the templates that its revisions hold.
 
         Raises:
             CommandFailed: it keeps no revisions.
         """
+        raise CommandFailed(
+            f"{self.resource.kind.lower()} {obj['metadata']['name']} keeps no history; apply its "
+            "earlier manifest, and the copies that still have that template stay"
+        )
 
 
 class RayClusterRollout(RolloutKind):
@@ -135,10 +140,7 @@ class RayClusterRollout(RolloutKind):
         ("Upgrading", "NotExplained"),
     )
 
-    def awaited(self, conditions: Sequence[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
-        """Return what is there of two conditions."""
-        both = (find_condition(conditions, each) for each in ("PodsUpToDate", READY))
-        return filter(None, both)
+    awaited = (("PodsUpToDate", READY), {"status": "True"})
 
     def is_paused(self, obj: Json) -> bool:
         """Return whether the strategy in force says so."""
@@ -168,6 +170,17 @@ class RayClusterRollout(RolloutKind):
     def templates_of(self, obj: Json) -> Json:
         """Return the templates of head and workers."""
         return templates_of(without_nulls(obj["spec"]))
+
+
+class RayClusterFleetRollout(RolloutKind):
+    """Fleets of clusters; their templates are kept nowhere but in the fleet itself."""
+
+    resource = RAYCLUSTERFLEETS
+    failures = (
+        (READY, "InvalidRayClusterFleet"),
+        ("ChangesHeld", ""),
+        ("Upgrading", "ProgressDeadlineExceeded"),
+    )
 
 
 def templates_restored(obj: Json, templates: Json) -> Json:
@@ -227,33 +240,42 @@ def _group(each: Any) -> GroupProgress:
         return GroupProgress()
 
 
-class RayClusterFleetRollout(RolloutKind):
-    """Fleets of clusters; their templates are kept nowhere but in the fleet itself."""
+class TemplateRevision(msgspec.Struct, frozen=True, rename="camel"):
+    """One revision, with the name of its ControllerRevision and when it was first seen (RFC 3339).
 
-    resource = RAYCLUSTERFLEETS
-    failures = (
-        (READY, "InvalidRayClusterFleet"),
-        ("ChangesHeld", ""),
-        ("Upgrading", "ProgressDeadlineExceeded"),
+    `current` is the one whose templates the object has now.
+    """
+
+    revision: int
+    name: str
+    created: str
+    current: bool
+    images: tuple[str, ...]
+    change_cause: str
+    templates: Json
+
+
+def revisions_in(listed: Iterable[Json], obj: Json, present: Json) -> list[TemplateRevision]:
+    """Return the revisions of an object among these, by number; `present` are its templates."""
+    uid = obj["metadata"]["uid"]
+    found = [_revision(each, present) for each in listed if _owner(each) == uid]
+    return sorted(found, key=lambda each: (each.revision, each.name))
+
+
+def _owner(revision: Json) -> str:
+    owners: list[Json] = revision["metadata"].get("ownerReferences") or []
+    return next((each.get("uid", "") for each in owners if each.get("controller")), "")
+
+
+def _revision(raw: Json, present: Json) -> TemplateRevision:
+    meta, templates = raw["metadata"], mapping(dig(raw, "data", "spec"))
+    cause = mapping(meta.get("annotations")).get("kubernetes.io/change-cause", "")
+    return TemplateRevision(
+        raw.get("revision", 0),
+        meta["name"],
+        meta.get("creationTimestamp", ""),
+        digest(templates) == digest(present),
+        images_of(templates),
+        cause,
+        templates,
     )
-
-    def awaited(self, conditions: Sequence[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
-        """Return that all copies are ready."""
-        return [find_condition(conditions, READY) or {}]
-
-    def is_paused(self, obj: Json) -> bool:
-        """Return whether its strategy says so."""
-        return dig(obj, "spec", "strategy", "paused") is True
-
-    def with_pause(self, obj: Json, *, paused: bool) -> Json:
-        """Set `spec.strategy.paused`."""
-        spec = obj["spec"]
-        strategy = {**mapping(spec.get("strategy")), "paused": paused}
-        return {**obj, "spec": {**spec, "strategy": strategy}}
-
-    def templates_of(self, obj: Json) -> Json:
-        """Refuse: a fleet keeps no revisions."""
-        raise CommandFailed(
-            f"rayclusterfleet {obj['metadata']['name']} keeps no history; apply its earlier "
-            "manifest, and the copies that still have that template stay"
-        )

@@ -12,14 +12,13 @@ import pytest
 from controller.__main__ import main
 from controller.command.cli import parser
 from controller.command.connection import CommandFailed
-from controller.command.rollout import follow, sentence
+from controller.command.rollout import Report, follow, parse_workload, sentence
 from controller.command.rollout_kinds import (
     GroupProgress,
     RayClusterFleetRollout,
     RayClusterRollout,
     RolloutProgress,
 )
-from controller.command.rollout_workload import Report, parse_workload
 from controller.kube.errors import ConfigurationError, NotSent, OutcomeUnknown
 from controller.ray.api import labels
 from tests.ray.cluster.support import manifest
