@@ -23,9 +23,8 @@ from controller.apimachinery.custom_object import dig, mapping, mappings
 from controller.command.connection import CommandFailed, ConnectionOptions
 from controller.command.debug import page_of
 from controller.command.operator_deployments import DEPLOYMENTS
-from controller.command.redaction import Redaction
+from controller.command.output import Redaction, parse_target
 from controller.command.status.reading import KINDS, MODEL_KINDS
-from controller.command.targets import parse_target
 from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError, Forbidden, KubeError, PathNotFound
 from controller.kube.resources import (

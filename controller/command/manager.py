@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from controller import __version__
 from controller.apimachinery.user_yaml import InvalidYaml, YamlLimits, read_yaml_mapping
 from controller.command.kinds import KindSettings
+from controller.command.output import with_option
 from controller.command.process import run_operator
-from controller.command.run.run import log_as, run
-from controller.command.targets import with_option
+from controller.command.run import log_as, run
 from controller.kube.errors import ConfigurationError
 from controller.ray.api import FeatureGates
 from controller.ray.settings import CERT_MANAGER

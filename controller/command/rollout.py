@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from controller.command.connection import CommandFailed, ConnectionOptions
-from controller.command.output import CommandOutput
+from controller.command.output import CommandOutput, parse_target
 from controller.command.planning.net_changes import Difference, differences
 from controller.command.rollout_kinds import (
     RayClusterFleetRollout,
@@ -23,7 +23,6 @@ from controller.command.rollout_kinds import (
     revisions_in,
     templates_restored,
 )
-from controller.command.targets import parse_target
 from controller.kube.client import Client
 from controller.kube.errors import (
     Conflict,

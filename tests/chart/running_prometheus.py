@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from controller.command.run.run import LEASE_NAME
+from controller.command.run import LEASE_NAME
 from controller.kube.client import Client
 from controller.runtime.elector import LEASES, RELEASED_SECONDS, new_lease
 from tests.chart.prometheus import JOB, PROMETHEUS, alert_groups

@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from controller.command.kinds import KindSettings, kinds_of
-from controller.command.run.operator import collect_objects
+from controller.command.operator import collect_objects
 from controller.devcluster.nodes import NodeSettings
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, FeatureGates
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS

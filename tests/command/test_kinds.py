@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from controller.command.cli.run import run_kinds
 from controller.command.kinds import KindSettings, kinds_of
-from controller.command.own_kinds import run
 from controller.kaito.api.options import KaitoOptions, Runtime
 from controller.ray.api import FeatureGates
 from examples.kinds.widget.widget import WidgetKind
@@ -71,8 +71,8 @@ def test_gates_of_what_manta_does_not_have_are_accepted_and_reported(gate: str):
 def test_a_wrong_setting_or_file_is_named_before_anything_starts(
     capsys: pytest.CaptureFixture[str],
 ):
-    assert run([WidgetKind()], ["--workers=0"]) == 2
-    assert run([WidgetKind()], ["--kubeconfig=/nowhere/at/all"]) == 2
+    assert run_kinds([WidgetKind()], ["--workers=0"]) == 2
+    assert run_kinds([WidgetKind()], ["--kubeconfig=/nowhere/at/all"]) == 2
     first, second = capsys.readouterr().err.splitlines()
     assert "workers must be at least 1" in first
     assert "/nowhere/at/all" in second
@@ -80,7 +80,7 @@ def test_a_wrong_setting_or_file_is_named_before_anything_starts(
 
 def test_its_help_names_the_kinds_and_no_option_of_ray(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
-        run([WidgetKind()], ["--help"])
+        run_kinds([WidgetKind()], ["--help"])
     text = capsys.readouterr().out
     assert "Run widget-controller." in text
     assert "--leader-election-namespace" in text

@@ -20,9 +20,9 @@ from controller.command.cli.arguments import feature_gates
 from controller.command.cli.run import settings_of
 from controller.command.connection import CommandFailed
 from controller.command.kinds import KindSettings
+from controller.command.operator import operator_for
 from controller.command.operator_deployments import split_image
-from controller.command.run.operator import operator_for
-from controller.command.run.run import announce, is_outside
+from controller.command.run import announce, is_outside
 from controller.kube.credentials import InClusterCredentials, StaticCredentials
 from controller.kube.kubeconfig import load_credentials
 from controller.ray.api import FeatureGates

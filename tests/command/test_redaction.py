@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.command.redaction import REDACTED, Redaction
+from controller.command.output import REDACTED, Redaction
 
 SECRET = "s3cr3t-v4lue"
 

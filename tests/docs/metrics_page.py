@@ -14,8 +14,8 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from controller.command.kinds import KindSettings
-from controller.command.run.operator import operator_for
-from controller.command.run.run import elected
+from controller.command.operator import operator_for
+from controller.command.run import elected
 from controller.kube.credentials import StaticCredentials
 from controller.ray.api import FeatureGates
 from controller.runtime.settings import Settings

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import yaml
 
-from controller.command.page.server import OwnerOnly, PageServer
+from controller.command.status.page_server import OwnerOnly, PageServer
 from controller.command.status.reading import Seen
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS

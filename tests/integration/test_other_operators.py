@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
 from controller.apimachinery.conditions import rfc3339, rfc3339_micro
-from controller.command.run.other_operators import OtherOperators
+from controller.command.other_operators import OtherOperators
 from controller.kube.errors import Forbidden, NotFound, Status
 from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS, Resource

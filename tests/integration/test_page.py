@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from multidict import CIMultiDictProxy
 
-from controller.command.page.server import OwnerOnly, PageServer
+from controller.command.status.page_server import OwnerOnly, PageServer
 from controller.command.status.reading import KINDS, read
 from controller.kube.resources import PODS, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.command.page.server import PageServer, Reviewed, Viewer
+from controller.command.status.page_server import PageServer, Reviewed, Viewer
 from controller.command.status.reading import EVENTS, KINDS, read
 from controller.devcluster.apiserver.authentication import TokenIssuer
 from controller.devcluster.apiserver.authorization import Rbac

@@ -20,8 +20,8 @@ from cryptography import x509
 
 from controller.apimachinery.certificates import issued_once
 from controller.command.kinds import KindSettings, kinds_of
-from controller.command.run.operator import WebhookSettings
-from controller.command.run.webhook import MountedCertificate, OwnCertificate, WebhookServer
+from controller.command.operator import WebhookSettings
+from controller.command.webhook import MountedCertificate, OwnCertificate, WebhookServer
 from controller.kaito.api.labels import HASH
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace.observation import Goal, read_goal
@@ -207,7 +207,7 @@ async def test_an_edit_of_what_must_not_change_is_refused_while_what_it_changes_
 async def test_a_certificate_that_was_replaced_is_presented_without_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("controller.command.run.webhook._LOOK", 0.01)
+    monkeypatch.setattr("controller.command.webhook._LOOK", 0.01)
     async with asked(tmp_path) as ask:
         assert (await ask(cluster()))["allowed"]
         _, other = issued_once("other", ("127.0.0.1",), now(), timedelta(days=1))

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from controller.command.run.operator import collect_orphans
+from controller.command.operator import collect_orphans
 from controller.kaito.api.karpenter import NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.testing.faults import Rule

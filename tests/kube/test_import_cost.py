@@ -25,8 +25,8 @@ import asyncio, sys
 from controller.command.cli import parser
 from controller.command.cli.run import settings_of
 from controller.command.kinds import KindSettings
-from controller.command.run.operator import operator_for
-from controller.command.run.run import log_as
+from controller.command.operator import operator_for
+from controller.command.run import log_as
 from controller.kube.kubeconfig import load_credentials
 
 async def start():

@@ -15,7 +15,7 @@ from unittest.mock import patch
 from msgspec.structs import replace
 
 from controller.command.kinds import KindSettings, kinds_of
-from controller.command.run.operator import collect_orphans
+from controller.command.operator import collect_orphans
 from controller.devcluster.apiserver import ApiServer, StoredEvent
 from controller.devcluster.karpenter import node_claim_definition, node_name
 from controller.kaito.api.definitions import kaito_definitions

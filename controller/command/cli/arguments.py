@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from controller.command.targets import suggestion
+from controller.command.output import suggestion
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import controller
 from controller.command.cli.arguments import add_output
-from controller.command.targets import suggestion
+from controller.command.output import suggestion
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -1,11 +1,12 @@
-"""The arguments of `manta run`."""
+"""The arguments of `manta run`, and of operators of other kinds."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import os
-from typing import TYPE_CHECKING, Final
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
 from controller.command.cli.arguments import (
     add_batch_scheduler,
@@ -16,11 +17,14 @@ from controller.command.cli.arguments import (
     feature_gates,
     kind_settings,
 )
-from controller.command.targets import with_option
+from controller.command.output import with_option
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from controller.command.cli.arguments import Commands
+    from controller.runtime.kind import Kind
     from controller.runtime.settings import Settings
 
 _OPTIONS: Final = {
@@ -173,10 +177,10 @@ def _add_limits(run: argparse.ArgumentParser, default: Settings) -> None:
 
 def _start(options: argparse.Namespace) -> int:
     from controller.command.process import run_operator  # noqa: PLC0415  only what it needs
-    from controller.command.run.run import run  # noqa: PLC0415
+    from controller.command.run import run  # noqa: PLC0415
 
     if options.check:
-        from controller.command.run.run import check  # noqa: PLC0415
+        from controller.command.run import check  # noqa: PLC0415
 
         gates = feature_gates(options)
         return asyncio.run(check(gates, kubeconfig=options.kubeconfig, context=options.context))
@@ -234,3 +238,24 @@ def _truth(text: str) -> bool:
     if text.lower() in {"0", "f", "false"}:
         return False
     raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+
+
+def run_kinds(kinds: Sequence[Kind[Any]], arguments: Sequence[str] | None = None) -> int:
+    """Run an operator of these kinds until a signal; returns the exit status.
+
+    The kubeconfig, or the pod's service account, and everything else is chosen by the options of
+    `manta run`; `--help` lists them. In a pod one process of several works, elected by a lease that
+    has the name of the first kind. Without arguments the command line is this process's own.
+    """
+    from controller.command import run  # noqa: PLC0415
+    from controller.command.process import run_operator  # noqa: PLC0415
+
+    parser = argparse.ArgumentParser(description=f"Run {', '.join(each.name for each in kinds)}.")
+    add_operator_options(parser)
+    options = parser.parse_args(arguments)
+    try:
+        settings = settings_of(options)
+        return run_operator(run.run_kinds(kinds, settings, options.kubeconfig, options.context))
+    except (ValueError, ConfigurationError) as error:
+        sys.stderr.write(f"{parser.prog}: {error}\n")
+        return 2

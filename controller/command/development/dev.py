@@ -36,11 +36,11 @@ from controller.command.development.runs import (
 )
 from controller.command.kinds import KindSettings
 from controller.command.manifests import load
+from controller.command.operator import operator_for
 from controller.command.output import duration
-from controller.command.page.content import dashboard_address
-from controller.command.page.server import OwnerOnly, PageServer
 from controller.command.process import INTERRUPTED, stop_on_signals, unless_stopped, wall
-from controller.command.run.operator import operator_for
+from controller.command.status.page import dashboard_address
+from controller.command.status.page_server import OwnerOnly, PageServer
 from controller.command.status.reading import (
     EVENTS,
     KINDS,

@@ -13,18 +13,18 @@ from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.object_schema import by_document, read_schemas
 from controller.apimachinery.patches import difference
 from controller.apimachinery.problem import Problem
+from controller.command.manifests import (
+    is_of_shape,
+    is_strict,
+    refusals,
+    unserved_version,
+)
 from controller.command.planning.dry_run import DryRun, Refusal, ask_server, with_created_kinds
 from controller.command.planning.net_changes import (
     ObjectPlan,
     edits_of,
     name_patterns,
     net_changes,
-)
-from controller.command.planning.refused_manifest import (
-    is_of_shape,
-    is_strict,
-    refusals,
-    unserved_version,
 )
 from controller.command.planning.snapshot import Snapshot, replaced_objects
 from controller.command.planning.upgrades import (

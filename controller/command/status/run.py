@@ -11,7 +11,14 @@ from typing import Any, Final, TextIO
 
 from controller.apimachinery.conditions import time_of
 from controller.command.connection import ConnectionOptions
-from controller.command.output import CommandOutput, aligned, duration
+from controller.command.output import (
+    CommandOutput,
+    aligned,
+    duration,
+    parse_kind,
+    parse_target,
+    suggestion,
+)
 from controller.command.status.objects import (
     EventStatus,
     GroupStatus,
@@ -22,7 +29,6 @@ from controller.command.status.objects import (
 )
 from controller.command.status.reading import KINDS, Seen, SeenEvent, read, resources_of, watching
 from controller.command.status.tree import overview, tree
-from controller.command.targets import parse_kind, parse_target, suggestion
 from controller.kube.client import Client
 from controller.kube.errors import ConfigurationError
 from controller.kube.resources import Resource

@@ -18,11 +18,10 @@ import msgspec
 from controller.apimachinery.conditions import rfc3339, time_of
 from controller.apimachinery.custom_object import dig, mapping, mappings
 from controller.command.connection import ConnectionOptions
-from controller.command.output import CommandOutput, aligned
+from controller.command.output import CommandOutput, aligned, parse_target
 from controller.command.status.objects import model_cause, model_state
 from controller.command.status.reading import EVENTS, KINDS, MODEL_KINDS, Seen, SeenEvent, read
 from controller.command.status.run import condition_text, event_text
-from controller.command.targets import parse_target
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kube.client import Client
 from controller.kube.errors import Forbidden, NotFound, PathNotFound

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from controller.apimachinery.custom_object import CustomObject
 from controller.apimachinery.problem import Problem
-from controller.command.own_kinds import run
+from controller.command.cli.run import run_kinds
 from controller.kube.objects import View
 from controller.kube.resources import CONFIG_MAPS, Resource
 from controller.runtime.children import Children, Seen
@@ -56,4 +56,4 @@ class WidgetKind(Kind[Seen[Widget]]):
 
 
 if __name__ == "__main__":
-    raise SystemExit(run([WidgetKind()]))
+    raise SystemExit(run_kinds([WidgetKind()]))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.command.run.run import check, require_version
+from controller.command.run import check, require_version
 from controller.kube.errors import ConfigurationError
 from controller.ray.api import FeatureGates
 from tests.command.test_wrong_invocations import kubeconfig

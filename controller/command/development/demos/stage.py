@@ -28,7 +28,7 @@ from controller.command.development.embedded_cluster import EmbeddedCluster, emb
 from controller.command.development.process_node import ProcessNode, images_for, process_node
 from controller.command.kinds import KindSettings
 from controller.command.manifests import load
-from controller.command.run.operator import operator_for
+from controller.command.operator import operator_for
 from controller.devcluster.karpenter import ClaimFates
 from controller.devcluster.nodes import NodeSettings
 from controller.devcluster.processes.isolation import IsolationOption

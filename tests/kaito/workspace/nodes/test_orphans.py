@@ -12,7 +12,7 @@ import pytest
 
 from controller.apimachinery.ownership import OWNER_UID
 from controller.command.kinds import KindSettings
-from controller.command.run.operator import operator_for
+from controller.command.operator import operator_for
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, NodeClaim
 from controller.kaito.api.workspace import WORKSPACES
@@ -135,7 +135,7 @@ async def test_an_operator_collects_orphans_if_workspaces_are_served(
     def collect(*given: Any) -> None:
         made.append(given)
 
-    monkeypatch.setattr("controller.command.run.operator.collect_orphans", collect)
+    monkeypatch.setattr("controller.command.operator.collect_orphans", collect)
     kinds = KindSettings.from_environment(FeatureGates({"Workspace": served}), {})
     credentials = StaticCredentials("http://127.0.0.1:1")
     watched = Settings(namespaces=("default",))

@@ -1,4 +1,4 @@
-"""`manta run`: the operator against a kubeconfig or, in a pod, against its own cluster.
+"""`manta run`, and operators of other kinds: against a kubeconfig or, in a pod, its own cluster.
 
 One process of several works. The lease is that of KubeRay's operator, so that the two never run
 side by side in one namespace.
@@ -12,7 +12,7 @@ import random
 import re
 import socket
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -24,15 +24,20 @@ from prometheus_client import CollectorRegistry
 import controller
 from controller.command.connection import connected, with_remedy
 from controller.command.kinds import KindSettings, kinds_of
-from controller.command.process import identity, shift_level_on_signals, stop_on_signals, wall
-from controller.command.run.operator import WebhookSettings, operator_for
+from controller.command.operator import WebhookSettings, connect, operator_for
+from controller.command.process import (
+    identity,
+    shift_level_on_signals,
+    stop_on_signals,
+    wall,
+)
 from controller.kube.credentials import SERVICE_ACCOUNT, Credentials, InClusterCredentials
 from controller.kube.errors import ConfigurationError, KubeError
 from controller.kube.http import HttpTransport, limit_read_buffers
 from controller.kube.kubeconfig import load_credentials
 from controller.ray.api import FeatureGates
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
-from controller.runtime.election import ThreadedElection, awake_or_not
+from controller.runtime.election import AlwaysLeader, ThreadedElection, awake_or_not
 from controller.runtime.elector import (
     ElectionMetrics,
     ElectionTiming,
@@ -40,7 +45,9 @@ from controller.runtime.elector import (
     LeaseLock,
     election_client,
 )
+from controller.runtime.kind import Kind
 from controller.runtime.logs import configure_logging
+from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
 
 LEASE_NAME: Final = "ray-operator-leader"
@@ -196,10 +203,7 @@ async def run(
         ConfigurationError: no usable credentials, the log file cannot be written, or the API server
             is too old for a feature gate.
     """
-    log_as(settings)
-    limit_read_buffers()
-    shift_level_on_signals()
-    stop = stop_on_signals()
+    stop = _begin(settings)
     credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
     announce(credentials, settings, kind_settings)
     gates = kind_settings.ray.feature_gates
@@ -228,6 +232,14 @@ async def run(
         webhook=webhook,
     ) as operator:
         return await operator.run(stop)
+
+
+def _begin(settings: Settings) -> asyncio.Event:
+    """Set up log, connections and signals; returns what a signal sets."""
+    log_as(settings)
+    limit_read_buffers()
+    shift_level_on_signals()
+    return stop_on_signals()
 
 
 def announce(credentials: Credentials, settings: Settings, kind_settings: KindSettings) -> None:
@@ -264,3 +276,40 @@ def log_as(settings: Settings) -> None:
 def is_outside(credentials: Credentials) -> bool:
     """Return whether this process runs outside the cluster, where service names do not resolve."""
     return not isinstance(credentials, InClusterCredentials)
+
+
+async def run_kinds(
+    kinds: Sequence[Kind[Any]], settings: Settings, kubeconfig: str | None, context: str | None
+) -> int:
+    """Run an operator of kinds of somebody else's; returns the exit status."""
+    stop, name, registry = _begin(settings), kinds[0].name, CollectorRegistry()
+    credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
+    election = AlwaysLeader()
+    if settings.leader_election:
+        election = elected(
+            registry,
+            namespace=lease_namespace(settings.leader_election_namespace),
+            user_agent=name,
+            kubeconfig=kubeconfig,
+            context=context,
+            name=name,
+        )
+    transport, client = connect(
+        credentials, settings, user_agent=name, election=election, registry=registry
+    )
+    operator = Operator(
+        client,
+        kinds,
+        settings,
+        clock=asyncio.get_running_loop(),
+        wall=wall,
+        rng=random.Random(),
+        registry=registry,
+        election=election if isinstance(election, ThreadedElection) else None,
+    )
+    if isinstance(election, ThreadedElection):
+        operator.health.add_readiness("leader election", election.standby_problem)
+    try:
+        return await operator.run(stop)
+    finally:
+        await transport.aclose()

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Gauge, disable_created_metrics
 
 from controller.command.kinds import KindSettings, kinds_of, workspace_lookups
+from controller.command.other_operators import OtherOperators
 from controller.command.process import identity, wall
-from controller.command.run.other_operators import OtherOperators
 from controller.kube.client import Client
 from controller.kube.credentials import SERVICE_ACCOUNT, Credentials
 from controller.kube.errors import ConfigurationError
@@ -165,7 +165,7 @@ async def operator_for(
 def _add_webhook(
     operator: Operator, settings: WebhookSettings, transport: HttpTransport, decided: KindSettings
 ) -> None:
-    from controller.command.run import webhook  # noqa: PLC0415  brings cryptography
+    from controller.command import webhook  # noqa: PLC0415  brings cryptography
 
     if settings.service:
         # Not fenced: replicas that do not lead answer, too, and the first that starts makes it.
@@ -179,7 +179,7 @@ def _add_webhook(
 
 
 def _add_page(operator: Operator, port: int, transport: HttpTransport) -> None:
-    from controller.command.page.server import PageServer, Reviewed  # noqa: PLC0415
+    from controller.command.status.page_server import PageServer, Reviewed  # noqa: PLC0415
     from controller.command.status.reading import (  # noqa: PLC0415
         CACHED_CHILDREN,
         KINDS,

@@ -20,10 +20,9 @@ from msgspec import Struct
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import mapping
-from controller.command.output import duration
-from controller.command.page.content import ROWS, Query, details, events_wanted, listing
-from controller.command.redaction import Redaction
+from controller.command.output import Redaction, duration
 from controller.command.status.objects import Tree
+from controller.command.status.page import ROWS, Query, details, events_wanted, listing
 from controller.command.status.reading import EVENTS, KINDS, Seen, SeenEvent
 from controller.command.status.run import colour_of
 from controller.command.status.tree import tree
