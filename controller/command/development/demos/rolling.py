@@ -58,7 +58,6 @@ class RollingDemo(Demo):
         sizes: replicas of each group.
         draining: when the drain of each worker began, by its key.
         most: how many workers of each group there were at most.
-        fewest: how many of them could take work at least, since all were there.
     """
 
     beside = (CONFIG_MAPS,)
@@ -87,7 +86,6 @@ class RollingDemo(Demo):
         self.work = Work()
         self.draining: dict[str, datetime] = {}
         self.most: dict[str, int] = {}
-        self.fewest: dict[str, int] = {}
         self._counted = ""
 
     def at(self, version: str) -> dict[str, Any]:
@@ -102,7 +100,6 @@ class RollingDemo(Demo):
         self.view.on_change.append(self.count_workers)
         async with background(self.tasks, self._follow_job()):
             await self.reach("created -> ready", lambda: self.is_complete("v1"), self.create())
-            self.fewest = {group: len(self.takes_work(group)) for group in self.most}
             await self.reach(
                 "job submitted -> it counts",
                 lambda: self.work.count("task") >= _BUSY,
@@ -146,34 +143,30 @@ class RollingDemo(Demo):
 
     def counts(self) -> Iterator[str]:
         """Yield observations of the job and of the workers."""
-        late = late_work(self.work.records, self.drains(), call_grace=_KILL)
         counts = {
             "tasks that ended": self.work.count("task"),
             "calls of actors that ended": self.work.count("call"),
             "workers drained": len(self.draining),
-            "ran after a drain deadline": len(late),
+            "ran after a drain deadline": len(self.late()),
         }
         yield from (f"{name:<28}{count:6}" for name, count in counts.items())
         for group, most in self.most.items():
-            few = self.fewest.get(group, 0)
-            yield f"{f'workers of {group} at most':<28}{most:6}, that took work at least {few}"
-        for drain in self.drains():
-            last = last_task(self.work.records, drain)
-            yield f"{drain.pod}: last task began {last:.1f} s after its drain did"
+            yield f"{f'workers of {group} at most':<28}{most:6}"
 
-    def drains(self) -> list[Drain]:
-        """Return the drains of all workers."""
+    def late(self) -> list[str]:
+        """Return sentences about work on a worker after its drain deadline."""
         limit, seen = timedelta(seconds=self.options.drain_timeout_seconds), self.view.seen[PODS]
-        return [
-            Drain(seen[key].metadata.name, seen[key].status.pod_ip, since, since + limit)
+        drains = [
+            Drain(seen[key].metadata.name, seen[key].status.pod_ip, since + limit)
             for key, since in self.draining.items()
         ]
+        return late_work(self.work.records, drains, call_grace=_KILL)
 
     def check(self) -> None:
         """Record violations; what happens to workers from now on is none."""
         self.view.on_change.remove(self.count_workers)
         self.wrong += self.work.wrong_result()
-        self.wrong += late_work(self.work.records, self.drains(), call_grace=_KILL)
+        self.wrong += self.late()
         for group, size in self.sizes.items():
             allowed = size + self.options.surge_of(size)
             if self.most[group] > allowed:
@@ -214,7 +207,7 @@ class RollingDemo(Demo):
         )
 
     def count_workers(self) -> None:
-        """Show which workers there are, if that has changed; note the most and the fewest."""
+        """Show which workers there are, if that has changed; note the most."""
         for key, pod in self.workers().items():
             since = (pod.metadata.annotations or {}).get(DRAINING_SINCE)
             if since and key not in self.draining:
@@ -222,8 +215,6 @@ class RollingDemo(Demo):
                 self.screen.change(f"pod {pod.metadata.name}: draining since {since}")
         for group, count in Counter(map(group_of, self.workers().values())).items():
             self.most[group] = max(count, self.most.get(group, 0))
-        for group, fewest in self.fewest.items():
-            self.fewest[group] = min(fewest, len(self.takes_work(group)))
         if (counted := self.counted()) != self._counted:
             self._counted = counted
             tasks, calls = self.work.count("task"), self.work.count("call")
@@ -395,7 +386,6 @@ class Drain(msgspec.Struct, frozen=True):
 
     pod: str
     address: str
-    since: datetime
     deadline: datetime
 
 
@@ -416,16 +406,3 @@ def late_work(
         if (drain := deadlines.get(record.address))
         and record.ended > drain.deadline.timestamp() + grace[record.kind]
     ]
-
-
-def last_task(records: Iterable[Record], drain: Drain) -> float:
-    """Return the seconds from the begin of a drain to that of the worker's last task; 0 if none."""
-    since = drain.since.timestamp()
-    return max(
-        (
-            record.began - since
-            for record in records
-            if (record.address, record.kind) == (drain.address, "task") and record.began > since
-        ),
-        default=0.0,
-    )
