@@ -8,6 +8,7 @@ import random
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -103,19 +104,9 @@ async def operator_for(
 ) -> AsyncGenerator[Operator]:
     """Yield the operator with every kind that Manta serves; its connections end on exit.
 
-    Args:
-        credentials: credentials of the API server.
-        settings: settings of the runtime.
-        user_agent: sent with each request.
-        kind_settings: settings of the kinds; None takes them from this process's environment.
-        use_proxy: whether Ray's dashboards are reached through the API server, not directly.
-        own_pod: name of this process's pod, empty outside a cluster; None to skip the
-            search for other operators.
-        elect: makes the election, given a registry for its metrics; None if this process works
-            without one.
-        lease_in: namespace of the lease; operators there stand by for each other.
-        registry: gets the metrics; None for a new one.
-        webhook: settings of the admission webhook; None for none.
+    Without settings of the kinds this process's environment decides. `use_proxy` reaches Ray's
+    dashboards through the API server. `own_pod` is empty outside a cluster, and None skips the
+    search for other operators; those in the namespace `lease_in` stand by for each other.
     """
     settings = replace(settings, identity=settings.identity or identity())
     registry = registry or CollectorRegistry()
@@ -282,7 +273,11 @@ def collect_objects(
 ) -> None:
     """Register the metrics of the cached objects of Ray's kinds."""
     registry.register(ClusterCollector(lambda: _cached(operator, RAYCLUSTERS)))
-    registry.register(CertificateCollector(lambda: _certificates(operator)))
+    registry.register(
+        CertificateCollector(
+            lambda: chain(_cached(operator, CERTIFICATES), _cached(operator, SECRETS))
+        )
+    )
     registry.register(JobCollector(lambda: _cached(operator, RAYJOBS)))
     registry.register(ServiceCollector(lambda: _cached(operator, RAYSERVICES), wall))
     registry.register(FleetCollector(lambda: _cached(operator, RAYCLUSTERFLEETS)))
@@ -332,11 +327,6 @@ def _freeze() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
-
-
-def _certificates(operator: Operator) -> Iterator[KubeObject]:
-    yield from _cached(operator, CERTIFICATES)
-    yield from _cached(operator, SECRETS)
 
 
 def _cached(operator: Operator, resource: Resource[T]) -> Iterator[T]:

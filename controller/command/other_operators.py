@@ -69,19 +69,9 @@ _log = structlog.stdlib.get_logger("manta.operator")
 class OtherOperators:
     """Looks at the start and every five minutes; logs a warning and sets `manta_other_operators`.
 
-    Args:
-        client: client of the cluster.
-        namespaces: that this operator serves; none means all.
-        own_pod: name of the pod that this process runs in; empty outside a cluster.
-        lease_in: namespace of the lease that this process competes for, empty without one. The
-            lease keeps operators there apart, but not Kaito's, which has another, nor one that runs
-            without election.
-        workspaces: whether this process serves Workspaces.
-        instance: `reportingInstance` of the events of this process.
-        reporters: `reportingController` of its events; KubeRay's have the same names.
-        leads_since: since when this process leads, None while it does not.
-        wall: the time of day.
-        registry: where the metric is registered.
+    The lease in the namespace `lease_in` keeps operators there apart, but not Kaito's, which has
+    another, nor one that runs without election. Events of this process have its `instance` and one
+    of its `reporters`, whose names KubeRay's have too; it leads since `leads_since`.
     """
 
     def __init__(

@@ -190,14 +190,9 @@ async def run(
 ) -> int:
     """Run the operator until a signal; returns the exit status.
 
-    Args:
-        settings: settings of the runtime.
-        kind_settings: settings of the kinds.
-        use_proxy: whether Ray's dashboards are reached through the API server; None decides by
-            whether this process runs in a pod of the cluster.
-        kubeconfig: path or colon-separated paths; None means `KUBECONFIG`, then a pod's service
-            account, then `~/.kube/config`.
-        context: kubeconfig context, None for the current one.
+    `use_proxy` reaches Ray's dashboards through the API server; None does so outside a cluster.
+    Without a kubeconfig that of `KUBECONFIG` is used, then a pod's service account, then
+    `~/.kube/config`.
 
     Raises:
         ConfigurationError: no usable credentials, the log file cannot be written, or the API server

@@ -15,6 +15,7 @@ import ssl
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ import msgspec
 import yaml
 
 from controller.apimachinery.certificates import issued_once
+from controller.apimachinery.custom_object import dig
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
 from controller.command.development.process_node import ProcessNode
 from controller.command.process import wall
@@ -135,11 +137,6 @@ class EmbeddedCluster(msgspec.Struct, frozen=True):
         return {"token": self.token}
 
 
-def _name_of(definition: Mapping[str, Any]) -> str:
-    metadata: dict[str, Any] = definition.get("metadata") or {}
-    return metadata.get("name", "without name")
-
-
 async def _install(client: Client, name: str, definition: Mapping[str, Any]) -> None:
     try:
         await client.create(CRDS, "", definition)
@@ -158,12 +155,8 @@ async def embedded_cluster(
 ) -> AsyncGenerator[EmbeddedCluster]:
     """Start API server and node components, install `crds`, and stop all of it at the end.
 
-    Args:
-        port: TCP port on the loopback interface, 0 for any free one.
-        crds: definitions to install before anything else starts, besides the Gateway API's.
-        nodes: delays and size of the node.
-        process_node: what runs the pods; None simulates them.
-        claims: what becomes of each NodeClaim; None for a cluster without a provisioner of nodes.
+    Without a `process_node` pods are simulated; without `claims`, which say what becomes of each
+    NodeClaim, there is no provisioner of nodes. Port 0 is any free one.
 
     Raises:
         ConfigurationError: the port or a definition cannot be used; the message says why.
@@ -187,7 +180,7 @@ async def embedded_cluster(
         cluster = EmbeddedCluster(server, url, authority, token)
         installer = cluster.client("manta-dev")
         own = [*gateway_api_definitions(), *([node_claim_definition()] if claims else [])]
-        wanted = {_name_of(crd): crd for crd in (*own, *crds)}
+        wanted = {dig(crd, "metadata", "name") or "?": crd for crd in (*own, *crds)}
         for name, crd in wanted.items():
             await _install(installer, name, crd)
         async with run_nodes(
@@ -204,20 +197,13 @@ async def embedded_cluster(
                 ReplicaSetController,
                 DeploymentController,
                 *([] if process_node else [simulated_gateways]),
-                *_provisioners(claims),
+                *([partial(SimulatedProvisioner, behaviour=claims)] if claims else []),
             ],
         ):
             yield cluster
     finally:
         await http.aclose()
         await server.aclose()
-
-
-def _provisioners(
-    claims: ClaimFates | None,
-) -> Iterator[Callable[[ComponentContext], SimulatedProvisioner]]:
-    if claims is not None:
-        yield lambda context: SimulatedProvisioner(context, claims)
 
 
 # The simulated nodes of `manta dev`: presets, or a file of the user's own.

@@ -187,16 +187,11 @@ class _Problem(Exception):  # noqa: N818  it becomes an answer
 
 
 class PageServer(HttpListener):
-    """A `manager.Runnable` that serves the page on the loopback interface.
+    """A `manager.Runnable` that serves the page on the loopback interface; port 0 is a free one.
 
-    Args:
-        port: 0 for a free one.
-        read: returns what the caches hold, of a namespace or, if it is empty, of all.
-        client: reads events and logs of one object.
-        access: who may see what.
-        wall: the time of day, UTC.
-        option: the option that chooses the port, for the error's text.
-        direct: whether the addresses of pods can be reached from the browser.
+    `read` returns what the caches hold, of a namespace or, if it is empty, of all; the client reads
+    events and logs of one object. `option` chooses the port, for the error's text. `direct` means
+    that the addresses of pods can be reached from the browser.
     """
 
     name = "page server"

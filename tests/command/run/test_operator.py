@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from controller.command import operator as module
+from controller.command import run as election_module
 from controller.command.operator import operator_for
 from controller.command.run import elected
-from controller.command.run import operator as module
-from controller.command.run import run as election_module
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import NotSent
 from controller.kube.resources import CONFIG_MAPS
