@@ -10,7 +10,7 @@ from datetime import datetime
 from benchmarks.virtual import run_virtual
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import AnyCluster
-from controller.ray.dashboard import DashboardActors
+from controller.ray.dashboard.actors import DashboardActors
 from controller.runtime.logs import configure_logging
 from controller.runtime.plan import Plan
 from tests.integration.harness import embedded_world

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from controller.kaito.api.options import KaitoOptions
     from controller.kaito.lookups.huggingface import WorkspaceLookups
     from controller.kube.client import Client
-    from controller.ray.dashboard import DashboardActors
+    from controller.ray.dashboard.actors import DashboardActors
     from controller.runtime.kind import Kind
     from informers import Clock
 

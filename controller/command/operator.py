@@ -30,12 +30,9 @@ from controller.kube.resources import CERTIFICATES, SECRETS, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, FeatureGates
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.cluster import CertificateCollector, ClusterCollector
-from controller.ray.dashboard import (
-    Connector,
-    DashboardActors,
-    DashboardCollector,
-    DashboardMetrics,
-)
+from controller.ray.dashboard.actors import DashboardActors
+from controller.ray.dashboard.client import Connector
+from controller.ray.dashboard.metrics import DashboardCollector, DashboardMetrics
 from controller.ray.fleet import FleetCollector
 from controller.ray.job import JobCollector
 from controller.ray.service import ServiceCollector

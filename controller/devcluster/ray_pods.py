@@ -31,7 +31,7 @@ from controller.devcluster.simulated_ray import (
     SimulatedRay,
 )
 from controller.devcluster.simulated_serve import Answer, text_answer
-from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard.responses import JobStatus
 
 Json = dict[str, Any]
 

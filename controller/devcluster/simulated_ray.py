@@ -27,7 +27,9 @@ from controller.devcluster.simulated_serve import (
     refused_by_agent,
     text_answer,
 )
-from controller.ray.dashboard import PURPOSE, REASON_MESSAGE, JobStatus
+from controller.ray.dashboard import PURPOSE
+from controller.ray.dashboard.own_job import REASON_MESSAGE
+from controller.ray.dashboard.responses import JobStatus
 
 # The nodes of a simulated Ray: they join with their pods, and end when they are drained.
 #

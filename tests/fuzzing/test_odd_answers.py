@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
-from controller.ray.dashboard import JobInfo
-from controller.ray.dashboard.responses import MAX_MESSAGE
+from controller.ray.dashboard import DashboardError
+from controller.ray.dashboard.responses import MAX_MESSAGE, JobInfo
 from controller.ray.dashboard.transport import DashboardResponse
-from controller.ray.dashboard.values import DashboardError
 from tests.fuzzing.odd import ODD, stored
 from tests.ray.dashboard.client.readers import MEANS_SOMETHING, READS
 from tests.ray.dashboard.recorded import recorded

@@ -12,7 +12,8 @@ from prometheus_client import CollectorRegistry
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.ray.api import RAYJOBS
-from controller.ray.dashboard import DashboardActors, Head
+from controller.ray.dashboard import Head
+from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.settings import RaySettings
 from tests.integration.harness import World
 from tests.integration.rays import forever, job_manifest

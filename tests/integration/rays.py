@@ -19,7 +19,8 @@ from controller.ray.api.names import SUBMITTER
 from controller.ray.api.pod_state import SUBMISSION_ID, container_with
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cluster import RayClusterKind
-from controller.ray.dashboard import DashboardActors, Head
+from controller.ray.dashboard import Head
+from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.job import RayJobKind
 from controller.ray.settings import RaySettings
 from tests.integration.harness import RunningOperator, World, cluster_of, example_cluster, is_ready

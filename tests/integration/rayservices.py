@@ -19,7 +19,8 @@ from controller.kube.objects import Pod
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES, RayService
-from controller.ray.dashboard import DashboardActors, Head
+from controller.ray.dashboard import Head
+from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.settings import RaySettings
 from tests.integration.harness import EXAMPLES, RunningOperator, World, cluster_of, is_ready, role
 from tests.ray.dashboard.simulated import Incarnation, SimulatedRay

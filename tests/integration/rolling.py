@@ -15,7 +15,7 @@ from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, RayCluster, labels
 from controller.ray.cluster import RayClusterKind
-from controller.ray.dashboard import DashboardActors
+from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.pods.hashes import template_digest
 from controller.ray.settings import RaySettings
 from tests.integration.harness import RunningOperator, World, example_cluster

@@ -11,7 +11,7 @@ from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.resources import CRDS
 from controller.ray.api import RAYJOBS, FeatureGates
 from controller.ray.api.raycronjob import RAYCRONJOBS
-from controller.ray.dashboard import DashboardActors
+from controller.ray.dashboard.actors import DashboardActors
 from tests.integration.harness import OPERATOR, RunningOperator, World
 from tests.integration.rays import Rays, forever, job_manifest
 from tests.ray.dashboard.simulated import Course

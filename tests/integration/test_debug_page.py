@@ -13,7 +13,8 @@ from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.resources import SECRETS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.dashboard import DashboardActors, Head
+from controller.ray.dashboard import Head
+from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.dashboard.client import DashboardClient
 from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
 from controller.runtime.debug import PageContent

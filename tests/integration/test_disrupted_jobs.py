@@ -14,7 +14,7 @@ from controller.kube.errors import TooManyRequests
 from controller.kube.resources import DISRUPTION_BUDGETS, PODS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cluster import RayClusterKind
-from controller.ray.dashboard import DashboardActors
+from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.job import RayJobKind
 from tests.integration.harness import embedded_world
 from tests.integration.rays import Rays, submitter

@@ -15,7 +15,7 @@ import pytest
 from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
-from controller.ray.dashboard import DashboardActors
+from controller.ray.dashboard.actors import DashboardActors
 from tests.integration.rays import Rays, forever
 from tests.ray.dashboard.simulated import Course
 from tests.samples import case

@@ -13,7 +13,7 @@ from controller.kube.errors import NotFound
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cluster import RayClusterKind
-from controller.ray.dashboard import DashboardActors
+from controller.ray.dashboard.actors import DashboardActors
 from tests.integration.harness import RunningOperator, World, embedded_world, example_cluster
 from tests.integration.rays import Rays
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, incarnation

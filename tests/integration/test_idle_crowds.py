@@ -15,7 +15,7 @@ import pytest
 
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.cluster import RayClusterKind
-from controller.ray.dashboard import DashboardActors
+from controller.ray.dashboard.actors import DashboardActors
 from controller.runtime.logs import configure_logging
 from controller.testing.faults import DelayedRequest, Rule
 from tests.integration.harness import World, cluster_of, embedded_world, example_cluster, role

@@ -10,7 +10,7 @@ import pytest
 
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS
-from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard.responses import JobStatus
 from tests.integration.harness import World, live, role
 from tests.integration.rays import Rays, submitter
 from tests.neighbours.sicknesses.admission import inject_sidecar

@@ -25,7 +25,7 @@ from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RayJob
-from controller.ray.dashboard import DashboardActors
+from controller.ray.dashboard.actors import DashboardActors
 from tests.integration.harness import (
     REAL_KUBECONFIG,
     World,

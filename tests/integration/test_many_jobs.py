@@ -10,7 +10,7 @@ import gc
 
 import pytest
 
-from controller.ray.dashboard import CONCURRENCY
+from controller.ray.dashboard.actors import CONCURRENCY
 from controller.testing.faults import DelayedRequest, Rule
 from tests.integration.crowds import DEAD, LATER, LIVE, Crowd
 from tests.integration.harness import embedded_world

@@ -21,7 +21,7 @@ from controller.kube.client import Client
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource
 from controller.kube.transport import JSON
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates, labels
-from controller.ray.dashboard import DashboardActors
+from controller.ray.dashboard.actors import DashboardActors
 from controller.runtime.kind import Kind, Owned
 from controller.runtime.plan import NOTHING, Create, Plan, Target
 from controller.testing.faults import ErrorResponse, FaultyTransport, Rule

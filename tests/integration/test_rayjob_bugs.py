@@ -12,7 +12,7 @@ from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard.responses import JobStatus
 from tests.integration.harness import example_cluster
 from tests.integration.rays import Rays, forever
 from tests.integration.test_at_rest import requests

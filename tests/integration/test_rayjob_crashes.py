@@ -13,7 +13,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard.responses import JobStatus
 from controller.testing.faults import JournalEntry, watch_lag
 from tests.integration.harness import embedded_world
 from tests.integration.rays import Rays

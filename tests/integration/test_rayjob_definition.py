@@ -11,7 +11,7 @@ from controller.kube.errors import Invalid, NotFound, PathNotFound
 from controller.kube.resources import CRDS, PODS
 from controller.ray.api.definitions import ray_definition
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard.responses import JobStatus
 from tests.integration.harness import World, install_crds
 from tests.integration.rays import Rays, forever
 from tests.integration.test_at_rest import requests

@@ -10,7 +10,7 @@ from controller.apimachinery.conditions import find_condition
 from controller.kube.resources import JOBS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard.responses import JobStatus
 from tests.integration.harness import example_cluster
 from tests.integration.rays import Rays, forever
 from tests.integration.test_at_rest import requests

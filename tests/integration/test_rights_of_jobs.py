@@ -24,7 +24,8 @@ from controller.kube.transport import Transport
 from controller.ray.api import RAYJOBS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RayJob
-from controller.ray.dashboard import DashboardActors, JobStatus
+from controller.ray.dashboard.actors import DashboardActors
+from controller.ray.dashboard.responses import JobStatus
 from controller.ray.settings import PERMISSIONS
 from controller.testing.faults import JournalEntry
 from tests.integration.definitions import put_in_place

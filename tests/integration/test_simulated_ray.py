@@ -31,7 +31,8 @@ from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates
 from controller.ray.api.names import SUBMITTER
 from controller.ray.api.raycronjob import RAYCRONJOBS
-from controller.ray.dashboard import Connector, DashboardActors
+from controller.ray.dashboard.actors import DashboardActors
+from controller.ray.dashboard.client import Connector
 from controller.testing.cluster import embedded_server, virtual_wall
 from tests.integration.cert_manager import install_cert_manager
 from tests.integration.harness import EXAMPLES, World, example_cluster, install_crds, role

@@ -11,7 +11,7 @@ import pytest
 from controller.command.status.why import WhyOptions, explain
 from controller.kube.resources import EVENTS, PODS
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard.responses import JobStatus
 from tests.integration.harness import World
 from tests.integration.rays import Rays
 from tests.integration.test_status import AGENT, refuse

@@ -31,7 +31,8 @@ from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, FeatureGates
 from controller.ray.api.feature_gates import CLUSTER_FLEET, MTLS, WORKLOAD_SCHEDULING, WORKSPACE
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
-from controller.ray.dashboard import DashboardActors, Head
+from controller.ray.dashboard import Head
+from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.settings import CERT_MANAGER
 from controller.testing.faults import EventFault, RequestFault, Rule
 from tests.fakes.karpenter.node_pools import node_class_definition, node_pool_definition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.kube.resources import PODS
-from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard.responses import JobStatus
 from controller.ray.diagnosis.writes import failure_reason
 from controller.ray.head import HEAD_SCOPE, worker_scope
 from controller.ray.job.facts import FailureReason, State

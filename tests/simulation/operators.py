@@ -9,7 +9,7 @@ from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cronjob import RayCronJobKind
 from controller.ray.cronjob.observe import CronJobObservation
-from controller.ray.dashboard import DashboardActors
+from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.job import RayJobKind
 from controller.ray.job.observation import JobObservation
 from controller.ray.settings import RaySettings

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api import labels
-from controller.ray.dashboard import DashboardActors
+from controller.ray.dashboard.actors import DashboardActors
 from tests.integration.harness import World
 from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays

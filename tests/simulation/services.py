@@ -12,7 +12,7 @@ from typing import Any
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.ray.dashboard import DashboardActors
+from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.service import RayServiceKind
 from tests.fakes.gateways import install_gateway_api, simulated_gateways
 from tests.integration.harness import World

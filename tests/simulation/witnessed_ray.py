@@ -12,9 +12,9 @@ from msgspec import Struct
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.devcluster.simulated_ray import SimulatedNodes
 from controller.devcluster.simulated_serve import Answer, SimulatedServe
-from controller.ray.dashboard import Head, JobStatus
+from controller.ray.dashboard import Head, Unreachable
+from controller.ray.dashboard.responses import JobStatus
 from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
-from controller.ray.dashboard.values import Unreachable
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, Incarnation, SimulatedRay
 from tests.ray.dashboard.simulated import Job as JobInRay
 from tests.simulation import scenario as s

@@ -47,7 +47,8 @@ from controller.ray.cluster.observation import (
 )
 from controller.ray.cluster.pods import draining_now, draining_since, patch_pod
 from controller.ray.cluster.rolling_units import taken_away
-from controller.ray.dashboard import ActivityProbe, ProbeSubscription, RayActivity
+from controller.ray.dashboard.probes import ActivityProbe, ProbeSubscription
+from controller.ray.dashboard.serve import RayActivity
 from controller.ray.head import Identity
 from controller.runtime.kind import CacheReader, Owned, References, owned_by
 from controller.runtime.plan import Event, Plan, Write

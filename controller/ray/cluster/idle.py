@@ -36,7 +36,8 @@ from controller.ray.cluster.observation import (
     soonest,
     stored_status,
 )
-from controller.ray.dashboard import ActivityProbe, ProbeObservation, ProbeSubscription, RayActivity
+from controller.ray.dashboard.probes import ActivityProbe, ProbeObservation, ProbeSubscription
+from controller.ray.dashboard.serve import RayActivity
 from controller.runtime.plan import Delete, Event, MergePatch, Plan, Target
 
 IDLE: Final = "Idle"

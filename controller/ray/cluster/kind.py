@@ -64,7 +64,8 @@ from controller.ray.cluster.observe import ClusterSources, observe_cluster
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.rolling import with_rollout
 from controller.ray.cluster.status import cluster_status
-from controller.ray.dashboard import NO_DASHBOARDS, Dashboards, HeadCommand, ProbeSubscription
+from controller.ray.dashboard.commands import NO_DASHBOARDS, Dashboards, HeadCommand
+from controller.ray.dashboard.probes import ProbeSubscription
 from controller.ray.head import OUR_JOBS, RAY_PODS, Identity, named_cluster
 from controller.ray.pods import PodBuilder
 from controller.ray.settings import CERT_MANAGER, RaySettings

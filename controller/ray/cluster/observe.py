@@ -35,7 +35,7 @@ from controller.ray.cluster.observation import (
 from controller.ray.cluster.pods import PodsByRole, draining_since, sort_by_role, template_hash
 from controller.ray.cluster.rollout import ASSUMED, RayView, observe_ray
 from controller.ray.cluster.upgrade import observe_history
-from controller.ray.dashboard import NO_DASHBOARDS, Dashboards
+from controller.ray.dashboard.commands import NO_DASHBOARDS, Dashboards
 from controller.ray.diagnosis.crash_log import log_to_read
 from controller.ray.head import HEAD_INDEX, HEAD_SCOPE
 from controller.ray.pods.hashes import is_outdated

@@ -40,7 +40,7 @@ from controller.ray.cluster.rolling_units import (
     upgrade_units,
 )
 from controller.ray.cluster.rollout import HELD, GroupUpgrade, Rollout, Verdict
-from controller.ray.dashboard import unconfirmed
+from controller.ray.dashboard.commands import unconfirmed
 from controller.ray.diagnosis.writes import lost_pod_cause
 from controller.ray.head import is_gcs_fault_tolerant, worker_scope
 from controller.ray.pods.hashes import is_outdated

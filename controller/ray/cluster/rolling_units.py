@@ -34,14 +34,9 @@ from controller.ray.cluster.pods import (
 )
 from controller.ray.cluster.rollout import AT_REST, GroupUpgrade, Rollout, Verdict
 from controller.ray.cluster.scale_down import deletion_rank, is_unfinished
-from controller.ray.dashboard import (
-    CommandRefused,
-    DrainNodes,
-    HeadCommand,
-    HealthProbe,
-    NodesProbe,
-    ProbeSubscription,
-)
+from controller.ray.dashboard.commands import CommandRefused, HeadCommand
+from controller.ray.dashboard.own_job import DrainNodes
+from controller.ray.dashboard.probes import HealthProbe, NodesProbe, ProbeSubscription
 from controller.ray.pods.hashes import UNKNOWN, is_comparable, is_outdated
 from controller.ray.rolling import Budget, Unit, UnitGroup
 from controller.runtime.plan import Event, Plan, Write

@@ -14,18 +14,11 @@ from controller.ray.api.pod_state import is_announced, is_ready
 from controller.ray.api.raycluster import ClusterSpec, RayCluster
 from controller.ray.api.upgrade_strategy import RollingUpdate
 from controller.ray.cluster.children import Note
-from controller.ray.dashboard import (
-    ActivityProbe,
-    CommandOutcome,
-    Dashboards,
-    Head,
-    HealthProbe,
-    NodesProbe,
-    ProbeObservation,
-    RayNode,
-    RayNodes,
-    RayVersion,
-)
+from controller.ray.dashboard import Head
+from controller.ray.dashboard.client import RayNode, RayNodes
+from controller.ray.dashboard.commands import CommandOutcome, Dashboards
+from controller.ray.dashboard.probes import ActivityProbe, HealthProbe, NodesProbe, ProbeObservation
+from controller.ray.dashboard.responses import RayVersion
 from controller.ray.head import find_head
 from controller.ray.rolling import Moves, UnitGroup
 from controller.runtime.kind import CacheReader

@@ -12,6 +12,17 @@ from typing import Any, Final
 
 import structlog
 
+from controller.ray.dashboard import (
+    BACKOFF,
+    DashboardError,
+    FenceClosed,
+    Head,
+    NoResponse,
+    NotAuthorized,
+    NotFinished,
+    RefusedByRay,
+    Subscriber,
+)
 from controller.ray.dashboard.client import DashboardClient
 from controller.ray.dashboard.commands import (
     CommandDone,
@@ -31,17 +42,6 @@ from controller.ray.dashboard.probes import (
     ProbeSubscription,
 )
 from controller.ray.dashboard.slots import CLOCK_RESOLUTION, RequestSlots, Responsiveness
-from controller.ray.dashboard.values import (
-    BACKOFF,
-    DashboardError,
-    FenceClosed,
-    Head,
-    NoResponse,
-    NotAuthorized,
-    NotFinished,
-    RefusedByRay,
-    Subscriber,
-)
 from controller.runtime import debug
 from controller.runtime.election import AlwaysLeader, Fence
 from informers import Clock

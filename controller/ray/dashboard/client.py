@@ -14,7 +14,16 @@ from controller.kube.errors import KubeError, NotFound
 from controller.kube.objects import secret_text
 from controller.kube.resources import PODS, SECRETS, SERVICES
 from controller.ray.api.raycluster import TOKEN_KEY
-from controller.ray.dashboard import responses, serve
+from controller.ray.dashboard import (
+    Head,
+    JobSubmission,
+    NoResponse,
+    ServeProxy,
+    Unreachable,
+    UnusableResponse,
+    responses,
+    serve,
+)
 from controller.ray.dashboard.responses import (
     JobInfo,
     NoSuchJob,
@@ -36,14 +45,6 @@ from controller.ray.dashboard.transport import (
     DashboardTransport,
     DirectTransports,
     ProxiedTransport,
-)
-from controller.ray.dashboard.values import (
-    Head,
-    JobSubmission,
-    NoResponse,
-    ServeProxy,
-    Unreachable,
-    UnusableResponse,
 )
 
 MAX_NODES: Final = 10_000

@@ -10,6 +10,13 @@ from typing import ClassVar, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from controller.ray.dashboard import (
+    Head,
+    JobSubmission,
+    NotFinished,
+    RefusedByRay,
+    Subscriber,
+)
 from controller.ray.dashboard.client import DashboardClient
 from controller.ray.dashboard.probes import (
     CommandValue,
@@ -19,13 +26,6 @@ from controller.ray.dashboard.probes import (
     ServeProbe,
 )
 from controller.ray.dashboard.responses import NoSuchJob
-from controller.ray.dashboard.values import (
-    Head,
-    JobSubmission,
-    NotFinished,
-    RefusedByRay,
-    Subscriber,
-)
 from controller.runtime.plan import ExternalCommand
 
 # Commands: requests that a dashboard executes once, and their outcomes.

@@ -14,6 +14,17 @@ from typing import ClassVar, Final, NamedTuple, Protocol, TypeVar
 
 import structlog
 
+from controller.ray.dashboard import (
+    BACKOFF,
+    DashboardError,
+    FenceClosed,
+    Head,
+    NoResponse,
+    NotFinished,
+    RefusedByRay,
+    Subscriber,
+    UnusableResponse,
+)
 from controller.ray.dashboard.client import DashboardClient
 from controller.ray.dashboard.commands import (
     CommandExpired,
@@ -31,17 +42,6 @@ from controller.ray.dashboard.probes import (
 )
 from controller.ray.dashboard.responses import JobInfo
 from controller.ray.dashboard.slots import Responsiveness
-from controller.ray.dashboard.values import (
-    BACKOFF,
-    DashboardError,
-    FenceClosed,
-    Head,
-    NoResponse,
-    NotFinished,
-    RefusedByRay,
-    Subscriber,
-    UnusableResponse,
-)
 from controller.runtime import debug
 from controller.runtime.election import Fence
 from informers import Clock

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Final
 
-from controller.ray.dashboard.client import DashboardClient
-from controller.ray.dashboard.commands import Command
-from controller.ray.dashboard.responses import JobStatus, NoSuchJob, last_line
-from controller.ray.dashboard.values import (
+from controller.ray.dashboard import (
     PURPOSE,
     DashboardError,
     JobSubmission,
     NotFinished,
     RefusedByRay,
 )
+from controller.ray.dashboard.client import DashboardClient
+from controller.ray.dashboard.commands import Command
+from controller.ray.dashboard.responses import JobStatus, NoSuchJob, last_line
 
 # The job that lets Serve's proxies close their connections in order; Ray has no request for that.
 #

@@ -11,10 +11,10 @@ from typing import ClassVar, Final, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from controller.ray.dashboard import BACKOFF, FAILURE_THRESHOLD, Head, Subscriber
 from controller.ray.dashboard.client import DashboardClient, RayNodes
 from controller.ray.dashboard.responses import JobInfo, NoSuchJob, RayVersion
 from controller.ray.dashboard.serve import ProxyHealth, RayActivity, ServeState
-from controller.ray.dashboard.values import BACKOFF, FAILURE_THRESHOLD, Head, Subscriber
 from controller.runtime.plan import Subscription
 
 # The possible results of probes and commands.

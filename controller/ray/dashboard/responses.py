@@ -10,13 +10,13 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from controller.apimachinery.redaction import plain
-from controller.ray.dashboard.transport import DashboardResponse
-from controller.ray.dashboard.values import (
+from controller.ray.dashboard import (
     NotAuthorized,
     Redirected,
     RefusedByRay,
     UnusableResponse,
 )
+from controller.ray.dashboard.transport import DashboardResponse
 
 
 class JobStatus(Enum):

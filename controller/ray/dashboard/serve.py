@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from controller.ray.dashboard import UnusableResponse
 from controller.ray.dashboard.responses import (
     MAX_EXCERPT,
     Job,
@@ -28,7 +29,6 @@ from controller.ray.dashboard.responses import (
     unexpected,
 )
 from controller.ray.dashboard.transport import DashboardResponse
-from controller.ray.dashboard.values import UnusableResponse
 
 RUNNING: Final = "RUNNING"
 """Status of an application with only healthy deployments; also state of a replica."""

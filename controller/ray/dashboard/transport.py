@@ -14,7 +14,7 @@ from controller.kube.client import Client
 from controller.kube.errors import KubeError, NotSent, UnexpectedResponse
 from controller.kube.lean_aiohttp import aiohttp, plain_session, read_body
 from controller.kube.resources import Resource
-from controller.ray.dashboard.values import NoResponse, TooLarge, Unreachable
+from controller.ray.dashboard import NoResponse, TooLarge, Unreachable
 
 
 @dataclass(frozen=True, slots=True)

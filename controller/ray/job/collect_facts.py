@@ -24,13 +24,8 @@ from controller.ray.api.names import (
 )
 from controller.ray.api.raycluster import RayCluster
 from controller.ray.api.rayjob import SubmissionMode
-from controller.ray.dashboard import (
-    CommandDone,
-    JobInfo,
-    JobStatus,
-    NoSuchJob,
-    unconfirmed,
-)
+from controller.ray.dashboard.commands import CommandDone, unconfirmed
+from controller.ray.dashboard.responses import JobInfo, JobStatus, NoSuchJob
 from controller.ray.job.facts import (
     ClusterFact,
     Deadlines,

@@ -7,15 +7,9 @@ from typing import Final
 
 from controller.apimachinery.conditions import find_condition, rfc3339, time_of
 from controller.ray.api.rayjob import SubmissionMode
-from controller.ray.dashboard import (
-    CommandDone,
-    HeadCommand,
-    JobProbe,
-    NoSuchJob,
-    ProbeSubscription,
-    StopJob,
-    SubmitJob,
-)
+from controller.ray.dashboard.commands import CommandDone, HeadCommand, StopJob, SubmitJob
+from controller.ray.dashboard.probes import JobProbe, ProbeSubscription
+from controller.ray.dashboard.responses import NoSuchJob
 from controller.ray.job.facts import Deadlines, State
 from controller.ray.job.observation import JobObservation
 from controller.ray.job.submitter import submission

@@ -17,7 +17,8 @@ from controller.ray.api.definitions import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob, readable_job_spec
 from controller.ray.api.validation.job import validate_job
-from controller.ray.dashboard import NO_DASHBOARDS, Dashboards, HeadCommand, ProbeSubscription
+from controller.ray.dashboard.commands import NO_DASHBOARDS, Dashboards, HeadCommand
+from controller.ray.dashboard.probes import ProbeSubscription
 from controller.ray.head import read_cluster_spec
 from controller.ray.job.facts import Deadlines, State
 from controller.ray.job.observation import JobObservation

@@ -20,13 +20,9 @@ from controller.ray.api.pod_state import condition, has_never_run, ray_status
 from controller.ray.api.raycluster import ClusterSpec, RayCluster
 from controller.ray.api.rayjob import JobSpec, RayJob, SubmissionMode
 from controller.ray.children.scheduling_groups import NO_GROUPS, ObservedGroups
-from controller.ray.dashboard import (
-    CommandDone,
-    CommandOutcome,
-    JobInfo,
-    JobStatus,
-    ProbeObservation,
-)
+from controller.ray.dashboard.commands import CommandDone, CommandOutcome
+from controller.ray.dashboard.probes import ProbeObservation
+from controller.ray.dashboard.responses import JobInfo, JobStatus
 from controller.ray.head import HeadIncarnation
 from controller.ray.job.facts import FailureReason, State, SubmitterFact
 from controller.ray.job.submitter import NO_SUBMITTER, SubmitterState

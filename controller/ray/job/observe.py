@@ -20,11 +20,8 @@ from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob
 from controller.ray.api.validation.job import validate_job_status
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
 from controller.ray.children.services import stable_head_service_name
-from controller.ray.dashboard import (
-    CommandDone,
-    Dashboards,
-    JobProbe,
-)
+from controller.ray.dashboard.commands import CommandDone, Dashboards
+from controller.ray.dashboard.probes import JobProbe
 from controller.ray.diagnosis.crash_log import log_to_read, with_last_words
 from controller.ray.diagnosis.writes import refused_creates
 from controller.ray.head import (

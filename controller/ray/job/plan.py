@@ -20,7 +20,7 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.validation.deletion_strategy import deletion_holes
 from controller.ray.api.validation.job import ignored_cluster
 from controller.ray.children import NAME_CONFLICT_RETRY
-from controller.ray.dashboard import CommandExpired
+from controller.ray.dashboard.commands import CommandExpired
 from controller.ray.job import attempt
 from controller.ray.job.cleanup import deletion_writes, finalize, finalizer_patch, next_deletion
 from controller.ray.job.collect_facts import collect_facts

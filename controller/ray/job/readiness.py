@@ -17,7 +17,8 @@ from controller.ray.api.pod_state import ray_status
 from controller.ray.api.raycluster import RayCluster
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
 from controller.ray.children.scheduling_groups import ObservedGroups
-from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob, unconfirmed
+from controller.ray.dashboard.commands import unconfirmed
+from controller.ray.dashboard.responses import JobInfo, JobStatus, NoSuchJob
 from controller.ray.diagnosis.pod import ITS_REPLACEMENT, diagnose_pod, ending
 from controller.ray.diagnosis.reasons import SCHEDULING_GROUP_MISSING
 from controller.ray.diagnosis.writes import deleted_by_others, failure_cause, suspended_by_others

@@ -17,7 +17,7 @@ from controller.apimachinery.custom_object import status_of
 from controller.apimachinery.patches import difference, replacement
 from controller.apimachinery.redaction import excerpt, in_short, last_lines
 from controller.ray.api.rayjob import RAYJOBS, SubmissionMode
-from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard.responses import JobStatus
 from controller.ray.job.attempt import changed_after_submission, is_outdated
 from controller.ray.job.cleanup import unmatched_rules
 from controller.ray.job.collect_facts import dashboard_outage

@@ -27,7 +27,8 @@ from controller.ray.api.rayservice import (
     UPGRADE_IN_PROGRESS,
 )
 from controller.ray.children import delete_child
-from controller.ray.dashboard import CloseConnections, CommandDone, Dashboards, HeadCommand
+from controller.ray.dashboard.commands import CommandDone, Dashboards, HeadCommand
+from controller.ray.dashboard.own_job import CloseConnections
 from controller.ray.head import HeadIncarnation, find_head
 from controller.ray.service.clusters import delete_closed, deletion_time, selected_clusters
 from controller.ray.service.facts import cluster_facts

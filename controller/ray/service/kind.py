@@ -27,7 +27,8 @@ from controller.ray.api.rayservice import (
     UPGRADE_IN_PROGRESS,
     RayService,
 )
-from controller.ray.dashboard import NO_DASHBOARDS, Dashboards, HeadCommand, ProbeSubscription
+from controller.ray.dashboard.commands import NO_DASHBOARDS, Dashboards, HeadCommand
+from controller.ray.dashboard.probes import ProbeSubscription
 from controller.ray.head import read_cluster_spec
 from controller.ray.service.clusters import needs_identity
 from controller.ray.service.identity import read_config

@@ -31,7 +31,9 @@ from controller.ray.api.rayservice import (
 )
 from controller.ray.children import Child, ObservedChild
 from controller.ray.children.services import stable_head_service_name
-from controller.ray.dashboard import CommandOutcome, Head, ProbeObservation
+from controller.ray.dashboard import Head
+from controller.ray.dashboard.commands import CommandOutcome
+from controller.ray.dashboard.probes import ProbeObservation
 from controller.ray.head import HeadIncarnation, serve_ports, template_ports
 from controller.ray.service.identity import (
     ConfigTooLarge,

@@ -18,7 +18,8 @@ from controller.ray.api.raycluster import RAYCLUSTERS, ClusterSpec, RayCluster
 from controller.ray.api.rayservice import RAYSERVICES, RayService, read_upgrade
 from controller.ray.children import Child, ObservedChild, observe_child
 from controller.ray.children.child_cluster import child_cluster_name, unused_moment
-from controller.ray.dashboard import Dashboards, ProxyProbe, ServeProbe
+from controller.ray.dashboard.commands import Dashboards
+from controller.ray.dashboard.probes import ProxyProbe, ServeProbe
 from controller.ray.diagnosis.writes import refused_creates
 from controller.ray.head import RAY_PODS, find_head, head_keys
 from controller.ray.service.closing import observe_closings

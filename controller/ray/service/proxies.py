@@ -19,13 +19,13 @@ from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.pod_state import group_of, is_head, is_ready, ray_container, ray_status
 from controller.ray.api.raycluster import ClusterSpec
-from controller.ray.dashboard import (
-    CommandDone,
-    ProbeObservation,
+from controller.ray.dashboard import ServeProxy
+from controller.ray.dashboard.commands import CommandDone
+from controller.ray.dashboard.probes import ProbeObservation
+from controller.ray.dashboard.serve import (
     ProxyHealth,
     ServeApplication,
     ServeDeployment,
-    ServeProxy,
     ServeState,
 )
 from controller.ray.head import SERVE_LABEL_SCOPE

@@ -11,18 +11,14 @@ from msgspec import Struct
 from controller.apimachinery.custom_object import contains, mapping
 from controller.apimachinery.redaction import in_short, last_error
 from controller.ray.api import labels
-from controller.ray.dashboard import (
+from controller.ray.dashboard.commands import (
     CommandDone,
     CommandRefused,
     HeadCommand,
-    ProbeSubscription,
-    ProxyProbe,
     PutServeConfig,
-    ServeApplication,
-    ServeDeployment,
-    ServeProbe,
-    ServeState,
 )
+from controller.ray.dashboard.probes import ProbeSubscription, ProxyProbe, ServeProbe
+from controller.ray.dashboard.serve import ServeApplication, ServeDeployment, ServeState
 from controller.ray.service.identity import StoredConfig
 from controller.ray.service.observation import ServiceObservation, ServingCluster
 from controller.ray.service.proxies import gated_pods, proxy_on, serve_state

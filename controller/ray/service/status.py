@@ -21,7 +21,7 @@ from controller.ray.api.rayservice import (
     UPGRADE_IN_PROGRESS,
     UpgradeType,
 )
-from controller.ray.dashboard import ServeState
+from controller.ray.dashboard.serve import ServeState
 from controller.ray.diagnosis.writes import deleted_by_others
 from controller.ray.service.closing import closing_text
 from controller.ray.service.facts import collect_facts, is_followed, shares_text

@@ -18,7 +18,7 @@ from controller.command.run import elected
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import NotSent
 from controller.kube.resources import CONFIG_MAPS
-from controller.ray.dashboard import DashboardActors
+from controller.ray.dashboard.actors import DashboardActors
 from controller.runtime.election import ThreadedElection
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings

@@ -12,19 +12,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from controller.ray.dashboard import (
-    CommandOutcome,
-    ControllerDashboards,
-    DashboardActors,
-    Head,
-    HeadCommand,
-    JobProbe,
-    JobSubmission,
-    ProbeObservation,
-    ProbeSubscription,
-    StopJob,
-    SubmitJob,
-)
+from controller.ray.dashboard import Head, JobSubmission
+from controller.ray.dashboard.actors import ControllerDashboards, DashboardActors
+from controller.ray.dashboard.commands import CommandOutcome, HeadCommand, StopJob, SubmitJob
+from controller.ray.dashboard.probes import JobProbe, ProbeObservation, ProbeSubscription
 from tests.ray.dashboard.simulated import SimulatedRay
 
 HEAD = Head("cluster", "pod", 0, "default", "head-svc")

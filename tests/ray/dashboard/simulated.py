@@ -25,10 +25,10 @@ from controller.devcluster.simulated_ray import (
     end_message,
 )
 from controller.devcluster.simulated_serve import SimulatedServe
-from controller.ray.dashboard import Head, JobStatus, ServeProxy
+from controller.ray.dashboard import Head, NoResponse, ServeProxy, Unreachable
 from controller.ray.dashboard.client import TIMEOUT, DashboardClient
+from controller.ray.dashboard.responses import JobStatus
 from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
-from controller.ray.dashboard.values import NoResponse, Unreachable
 from tests.ray.dashboard.recorded import recorded
 
 __all__ = ["EPOCH", "NEVER", "STOPPING", "Course", "Fault", "Incarnation", "Job", "SimulatedRay"]

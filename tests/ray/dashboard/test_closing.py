@@ -12,12 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.ray.dashboard import (
-    CloseConnections,
-    CommandDone,
-    HeadCommand,
-    ServeProbe,
-)
+from controller.ray.dashboard.commands import CommandDone, HeadCommand
+from controller.ray.dashboard.own_job import CloseConnections
+from controller.ray.dashboard.probes import ServeProbe
 from tests.ray.dashboard.kit import HEAD, World, world
 from tests.ray.dashboard.simulated import Course, SimulatedRay
 

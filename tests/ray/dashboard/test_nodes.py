@@ -15,22 +15,18 @@ from typing import Any
 import pytest
 
 from controller.devcluster.simulated_ray import NodePod
-from controller.ray.dashboard import (
+from controller.ray.dashboard import NoResponse, UnusableResponse
+from controller.ray.dashboard.client import MAX_NODES, RayNode, RayNodes, nodes
+from controller.ray.dashboard.commands import (
     CommandDone,
     CommandExpired,
     CommandRefused,
-    DrainNodes,
     HeadCommand,
-    JobInfo,
-    JobStatus,
-    NodesProbe,
-    RayNode,
-    RayNodes,
 )
-from controller.ray.dashboard.client import MAX_NODES, nodes
-from controller.ray.dashboard.responses import MAX_MESSAGE
+from controller.ray.dashboard.own_job import DrainNodes
+from controller.ray.dashboard.probes import NodesProbe
+from controller.ray.dashboard.responses import MAX_MESSAGE, JobInfo, JobStatus
 from controller.ray.dashboard.transport import DashboardResponse
-from controller.ray.dashboard.values import NoResponse, UnusableResponse
 from tests.ray.dashboard.kit import HEAD, World, world
 from tests.ray.dashboard.recorded import recorded
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay, incarnation

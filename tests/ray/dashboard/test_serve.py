@@ -8,21 +8,17 @@ import json
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from controller.ray.dashboard import (
-    CommandDone,
-    DashboardCollector,
-    DashboardMetrics,
-    HeadCommand,
-    ProbeSubscription,
+from controller.ray.dashboard import RefusedByRay, ServeProxy, UnusableResponse
+from controller.ray.dashboard.commands import CommandDone, HeadCommand, PutServeConfig
+from controller.ray.dashboard.metrics import DashboardCollector, DashboardMetrics
+from controller.ray.dashboard.probes import ProbeSubscription, ProxyProbe, ServeProbe
+from controller.ray.dashboard.serve import (
     ProxyHealth,
-    ProxyProbe,
-    PutServeConfig,
-    ServeProbe,
-    ServeProxy,
+    proxy_health,
+    serve_config_accepted,
+    serve_state,
 )
-from controller.ray.dashboard.serve import proxy_health, serve_config_accepted, serve_state
 from controller.ray.dashboard.transport import DashboardResponse
-from controller.ray.dashboard.values import RefusedByRay, UnusableResponse
 from tests.ray.dashboard.kit import HEAD, JOB, World, head, world
 from tests.ray.dashboard.recorded import recorded
 from tests.ray.dashboard.simulated import Fault

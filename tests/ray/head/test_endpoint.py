@@ -20,7 +20,7 @@ from controller.kube.resources import (
 )
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.cluster import RayClusterKind
-from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard.responses import JobStatus
 from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create, Delete, MergePatch, Plan
 from tests.ray.cluster.support import (

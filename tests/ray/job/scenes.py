@@ -13,15 +13,10 @@ from controller.kube.objects import Job, OwnerReference, Pod
 from controller.kube.resources import JOBS, PODS
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.api.rayjob import RAYJOBS
-from controller.ray.dashboard import (
-    CommandOutcome,
-    Head,
-    JobInfo,
-    JobStatus,
-    NoSuchJob,
-    Probe,
-    ProbeObservation,
-)
+from controller.ray.dashboard import Head
+from controller.ray.dashboard.commands import CommandOutcome
+from controller.ray.dashboard.probes import Probe, ProbeObservation
+from controller.ray.dashboard.responses import JobInfo, JobStatus, NoSuchJob
 from controller.ray.job import RayJobKind
 from controller.ray.settings import RaySettings
 from controller.runtime.plan import Plan

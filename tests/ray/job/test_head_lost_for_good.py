@@ -10,7 +10,8 @@ import pytest
 
 from controller.apimachinery.conditions import rfc3339
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.dashboard import JobStatus, StopJob
+from controller.ray.dashboard.commands import StopJob
+from controller.ray.dashboard.responses import JobStatus
 from controller.runtime.plan import MergePatch
 from tests.ray.cluster.support import NOW
 from tests.ray.job.scenes import Scene, cluster

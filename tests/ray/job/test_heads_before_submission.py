@@ -10,7 +10,7 @@ import pytest
 
 from controller.apimachinery.conditions import rfc3339
 from controller.kube.resources import JOBS
-from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard.responses import JobStatus
 from controller.runtime.kind import CreateError, LogText
 from controller.runtime.plan import Create, MergePatch
 from tests.ray.cluster.support import NOW

@@ -12,15 +12,14 @@ import pytest
 from controller.apimachinery.conditions import find_condition, rfc3339
 from controller.kube.resources import JOBS, SERVICES
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.dashboard import (
+from controller.ray.dashboard.commands import (
     CommandDone,
     CommandExpired,
     CommandRefused,
-    JobInfo,
-    JobStatus,
     StopJob,
     SubmitJob,
 )
+from controller.ray.dashboard.responses import JobInfo, JobStatus
 from controller.ray.job.attempt import digest_of
 from controller.runtime.kind import LogText
 from controller.runtime.plan import Create, Delete, Event, JsonPatch, MergePatch, Plan

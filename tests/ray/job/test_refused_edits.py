@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.apimachinery.conditions import find_condition, rfc3339
-from controller.ray.dashboard import JobInfo, JobStatus, NoSuchJob
+from controller.ray.dashboard.responses import JobInfo, JobStatus, NoSuchJob
 from controller.ray.job.facts import State
 from controller.runtime.plan import Failure
 from tests.ray.cluster.support import NOW, writes

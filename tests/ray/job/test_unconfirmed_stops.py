@@ -11,17 +11,15 @@ import pytest
 from controller.apimachinery.conditions import find_condition, rfc3339
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS
-from controller.ray.dashboard import (
+from controller.ray.dashboard.commands import (
     CommandDone,
     CommandExpired,
     CommandOutcome,
     CommandRefused,
     HeadCommand,
-    JobInfo,
-    JobStatus,
-    NoSuchJob,
     StopJob,
 )
+from controller.ray.dashboard.responses import JobInfo, JobStatus, NoSuchJob
 from controller.runtime.kind import LogText
 from controller.runtime.plan import Delete, LogTail, MergePatch, Plan
 from tests.ray.cluster.support import NOW, writes

@@ -14,10 +14,10 @@ from controller.ray.api import RayCluster
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.raycluster import parse_spec
 from controller.ray.api.rayservice import RayService
-from controller.ray.dashboard import (
-    CommandOutcome,
-    Head,
-    ProbeObservation,
+from controller.ray.dashboard import Head
+from controller.ray.dashboard.commands import CommandOutcome
+from controller.ray.dashboard.probes import ProbeObservation
+from controller.ray.dashboard.serve import (
     ProxyHealth,
     ServeApplication,
     ServeDeployment,

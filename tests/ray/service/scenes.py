@@ -16,13 +16,11 @@ from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS, SERVICES, Res
 from controller.ray.api import FeatureGates, RayCluster, labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES, RayService
-from controller.ray.dashboard import (
-    CommandOutcome,
-    Head,
-    Probe,
-    ProbeObservation,
+from controller.ray.dashboard import Head
+from controller.ray.dashboard.commands import CommandOutcome
+from controller.ray.dashboard.probes import Probe, ProbeObservation, ProxyProbe
+from controller.ray.dashboard.serve import (
     ProxyHealth,
-    ProxyProbe,
     ServeApplication,
     ServeDeployment,
     ServeState,

@@ -11,13 +11,13 @@ import pytest
 from controller.apimachinery.conditions import find_condition, rfc3339
 from controller.ray.api import RayCluster
 from controller.ray.api.labels import DELETE_AFTER
-from controller.ray.dashboard import (
-    CloseConnections,
+from controller.ray.dashboard.commands import (
     CommandDone,
     CommandExpired,
     CommandOutcome,
     CommandRefused,
 )
+from controller.ray.dashboard.own_job import CloseConnections
 from controller.runtime.plan import Delete, MergePatch, Plan
 from tests.ray.cluster.support import NOW
 from tests.ray.service.scenes import ACTIVE, NEW, OLD, PENDING, STEPWISE, Scene, edition

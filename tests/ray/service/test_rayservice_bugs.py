@@ -12,7 +12,7 @@ from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import UpgradeType
 from controller.ray.children.child_cluster import in_place_operations
-from controller.ray.dashboard import ServeState
+from controller.ray.dashboard.serve import ServeState
 from controller.ray.service.clusters import cluster_body
 from controller.ray.service.facts import collect_facts
 from controller.ray.service.rollout import (

@@ -19,7 +19,9 @@ from controller.ray.cluster.observation import ClusterObservation, PodHistory
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.rollout import DRAINED
 from controller.ray.cluster.status import cluster_status
-from controller.ray.dashboard import CommandRefused, DrainNodes, HeadCommand, RayNode
+from controller.ray.dashboard.client import RayNode
+from controller.ray.dashboard.commands import CommandRefused, HeadCommand
+from controller.ray.dashboard.own_job import DrainNodes
 from controller.ray.head import worker_scope
 from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create, Delete, MergePatch, Plan, Write

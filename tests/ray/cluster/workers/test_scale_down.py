@@ -19,7 +19,8 @@ from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.pods import unhealthy_reason
 from controller.ray.cluster.rollout import RayView
 from controller.ray.cluster.scale_down import pods_to_delete
-from controller.ray.dashboard import DrainNodes, RayNode
+from controller.ray.dashboard.client import RayNode
+from controller.ray.dashboard.own_job import DrainNodes
 from controller.ray.pods.hashes import template_digest
 from controller.runtime.plan import Delete, MergePatch, Plan, Write
 from tests.ray.cluster.support import NOW, pod, workers

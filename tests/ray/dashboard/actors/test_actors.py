@@ -8,21 +8,16 @@ from typing import Any
 
 import pytest
 
-from controller.ray.dashboard import (
+from controller.ray.dashboard import JobSubmission
+from controller.ray.dashboard.commands import (
     CommandDone,
     CommandExpired,
     CommandRefused,
     HeadCommand,
-    HealthProbe,
-    JobInfo,
-    JobProbe,
-    JobStatus,
-    JobSubmission,
-    NoSuchJob,
-    ProbeSubscription,
-    RayVersion,
     SubmitJob,
 )
+from controller.ray.dashboard.probes import HealthProbe, JobProbe, ProbeSubscription
+from controller.ray.dashboard.responses import JobInfo, JobStatus, NoSuchJob, RayVersion
 from tests.ray.dashboard.kit import HEAD, JOB, head, world
 from tests.ray.dashboard.simulated import NEVER, STOPPING, Course, Fault, SimulatedRay
 

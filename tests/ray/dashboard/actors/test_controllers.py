@@ -9,18 +9,11 @@ from typing import ClassVar
 
 import pytest
 
-from controller.ray.dashboard import (
-    Command,
-    CommandDone,
-    CommandExpired,
-    DashboardClient,
-    Head,
-    HeadCommand,
-    HealthProbe,
-    JobStatus,
-    Probe,
-)
-from controller.ray.dashboard.probes import CommandValue
+from controller.ray.dashboard import Head
+from controller.ray.dashboard.client import DashboardClient
+from controller.ray.dashboard.commands import Command, CommandDone, CommandExpired, HeadCommand
+from controller.ray.dashboard.probes import CommandValue, HealthProbe, Probe
+from controller.ray.dashboard.responses import JobStatus
 from tests.ray.dashboard.kit import HEAD, JOB, World, head, world
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay
 from tests.runtime.fences import SwitchableFence

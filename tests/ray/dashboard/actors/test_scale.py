@@ -9,7 +9,8 @@ import tracemalloc
 
 import pytest
 
-from controller.ray.dashboard import HealthProbe, JobProbe, JobStatus
+from controller.ray.dashboard.probes import HealthProbe, JobProbe
+from controller.ray.dashboard.responses import JobStatus
 from controller.ray.dashboard.slots import RequestSlots, Responsiveness
 from tests.ray.dashboard.kit import head, world
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay

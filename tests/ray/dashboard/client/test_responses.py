@@ -11,21 +11,16 @@ from msgspec.structs import replace
 
 from controller.apimachinery.redaction import plain
 from controller.ray.dashboard import (
-    JobStatus,
-    JobSubmission,
-    NoSuchJob,
-    RayVersion,
-)
-from controller.ray.dashboard import responses as answers
-from controller.ray.dashboard.responses import MAX_MESSAGE
-from controller.ray.dashboard.transport import DashboardResponse
-from controller.ray.dashboard.values import (
     DashboardError,
+    JobSubmission,
     NotAuthorized,
     Redirected,
     RefusedByRay,
     UnusableResponse,
 )
+from controller.ray.dashboard import responses as answers
+from controller.ray.dashboard.responses import MAX_MESSAGE, JobStatus, NoSuchJob, RayVersion
+from controller.ray.dashboard.transport import DashboardResponse
 from tests.ray.dashboard.client.readers import MEANS_SOMETHING, READS
 from tests.ray.dashboard.recorded import NAMES, recorded
 

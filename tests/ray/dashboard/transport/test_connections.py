@@ -19,23 +19,20 @@ from controller.kube.http import HttpTransport
 from controller.kube.resources import SERVICES
 from controller.kube.transport import RawResponse
 from controller.ray.dashboard import (
-    DashboardClient,
-    Head,
-    JobStatus,
-    JobSubmission,
-    ProxyHealth,
-    ServeProxy,
-)
-from controller.ray.dashboard.client import MAX_RESPONSE, Connector
-from controller.ray.dashboard.transport import DirectTransports, ProxiedTransport
-from controller.ray.dashboard.values import (
     DashboardError,
+    Head,
+    JobSubmission,
     NoResponse,
     Redirected,
+    ServeProxy,
     TooLarge,
     Unreachable,
     UnusableResponse,
 )
+from controller.ray.dashboard.client import MAX_RESPONSE, Connector, DashboardClient
+from controller.ray.dashboard.responses import JobStatus
+from controller.ray.dashboard.serve import ProxyHealth
+from controller.ray.dashboard.transport import DirectTransports, ProxiedTransport
 from tests.kube.fakes import FakeTransport, answer, client, status_body
 from tests.ray.dashboard.recorded import recorded
 

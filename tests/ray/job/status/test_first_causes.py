@@ -12,7 +12,7 @@ from controller.apimachinery.conditions import find_condition, rfc3339
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard.responses import JobStatus
 from controller.runtime.kind import LogText
 from controller.runtime.plan import LogTail, MergePatch
 from tests.ray.cluster.support import NOW

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard.responses import JobStatus
 from controller.ray.job import JobCollector
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Delete, Failure, Target

@@ -12,7 +12,7 @@ import pytest
 from controller.apimachinery.conditions import find_condition, rfc3339
 from controller.kube.objects import Job
 from controller.kube.resources import JOBS
-from controller.ray.dashboard import JobStatus
+from controller.ray.dashboard.responses import JobStatus
 from controller.runtime.kind import FailedCreate, LogText
 from controller.runtime.plan import Delete, FailedCreates, MergePatch, Plan
 from tests.ray.cluster.support import NOW

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from controller.kube.objects import Pod
 from controller.ray.api.labels import DRAINING_SINCE
-from controller.ray.dashboard import ProbeObservation, ProxyHealth, ServeState
+from controller.ray.dashboard.probes import ProbeObservation
+from controller.ray.dashboard.serve import ProxyHealth, ServeState
 from controller.ray.service.observation import ServiceObservation
 from controller.ray.service.proxies import (
     accepts_requests,

@@ -6,8 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from controller.devcluster.simulated_serve import scaled
-from controller.ray.dashboard import ServeApplication, ServeDeployment, ServeState
-from controller.ray.dashboard.serve import serve_state
+from controller.ray.dashboard.serve import (
+    ServeApplication,
+    ServeDeployment,
+    ServeState,
+    serve_state,
+)
 from controller.ray.service.identity import StoredConfig
 from controller.ray.service.serve import Readiness, is_deployed, judge
 from tests.ray.dashboard.recorded import recorded

@@ -13,13 +13,9 @@ from msgspec.structs import replace
 from controller.apimachinery.conditions import READY, find_condition
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.api.rayservice import ROLLBACK_IN_PROGRESS
-from controller.ray.dashboard import (
-    CommandRefused,
-    ProbeObservation,
-    ProxyHealth,
-    ServeApplication,
-    ServeState,
-)
+from controller.ray.dashboard.commands import CommandRefused
+from controller.ray.dashboard.probes import ProbeObservation
+from controller.ray.dashboard.serve import ProxyHealth, ServeApplication, ServeState
 from controller.ray.diagnosis.writes import refused_creates
 from controller.ray.service.clusters import stamp_reported
 from controller.ray.service.facts import collect_facts

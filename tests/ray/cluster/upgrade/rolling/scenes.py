@@ -16,7 +16,10 @@ from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.rolling import decide, with_rollout
 from controller.ray.cluster.rolling_units import set_turns
 from controller.ray.cluster.rollout import ASSUMED, RayView, Rollout
-from controller.ray.dashboard import Head, ProbeObservation, RayNode, RayNodes, RayVersion
+from controller.ray.dashboard import Head
+from controller.ray.dashboard.client import RayNode, RayNodes
+from controller.ray.dashboard.probes import ProbeObservation
+from controller.ray.dashboard.responses import RayVersion
 from controller.ray.pods.hashes import template_digest
 from tests.ray.cluster.support import NOW, UID, cluster, manifest, pod, reads, with_status
 

@@ -16,7 +16,9 @@ from controller.ray.cluster.observation import ClusterObservation, DrainMemory, 
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.rolling_units import drain_writes, with_ray
 from controller.ray.cluster.rollout import RayView
-from controller.ray.dashboard import DrainNodes, HeadCommand, RayNode
+from controller.ray.dashboard.client import RayNode
+from controller.ray.dashboard.commands import HeadCommand
+from controller.ray.dashboard.own_job import DrainNodes
 from controller.ray.head import HEAD_SCOPE, worker_scope
 from controller.runtime.plan import Delete, Lookup, MergePatch, Plan, Target, Write
 from tests.ray.cluster.support import NOW

@@ -15,7 +15,8 @@ from controller.ray.cluster.rolling_units import (
     image_versions,
 )
 from controller.ray.cluster.rollout import GroupUpgrade, RayView, observe_ray
-from controller.ray.dashboard import CommandExpired, CommandRefused, RayNode, RayNodes
+from controller.ray.dashboard.client import RayNode, RayNodes
+from controller.ray.dashboard.commands import CommandExpired, CommandRefused
 from controller.ray.rolling import Unit
 from tests.ray.cluster.support import pod, reads
 from tests.ray.cluster.upgrade.rolling.scenes import (
