@@ -175,21 +175,6 @@ async def test_a_cluster_in_a_deleted_namespace_is_let_go_at_once(world: World):
     assert not cleaners(world)
 
 
-async def has_finalizers(world: World, *wanted: str) -> bool:
-    return await finalizers(world) == wanted
-
-
-async def test_the_finalizers_of_others_neither_wait_nor_go(world: World):
-    world.start_operator()
-    await ready_cluster(world, redis_cluster(finalizers=[THEIRS]))
-    assert await finalizers(world) == (THEIRS, FINALIZER)
-    await delete(world)
-    await world.eventually(lambda: has_finalizers(world, THEIRS))
-    assert len(cleaners(world)) == 1
-    await patch(world, {"op": "remove", "path": "/metadata/finalizers"})
-    await world.eventually(world.is_gone)
-
-
 # -- with its state in Redis a cluster outlives its head: the workers stay, whatever becomes of i --
 
 

@@ -1,4 +1,4 @@
-"""What fails for long costs few requests, whatever the server says each time."""
+"""What fails for long costs few requests and is named, and nothing that needs it is created."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from controller.apimachinery.conditions import find_condition
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.kube.resources import STATEFUL_SETS, Resource
+from controller.kube.resources import (
+    CLAIMS,
+    ROLE_BINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    STATEFUL_SETS,
+    Resource,
+)
 from controller.ray.api import RAYCLUSTERS, FeatureGates
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.api.raycronjob import RAYCRONJOBS
@@ -24,6 +34,7 @@ from tests.integration.inferencesets import set_manifest
 from tests.integration.rays import Rays, job_manifest
 from tests.integration.rayservices import service_manifest
 from tests.integration.test_all_kinds import cron_job, start
+from tests.integration.turns import in_turn
 from tests.integration.workspaces import Workspaces, provisioned
 from tests.integration.workspaces import manifest as workspace_manifest
 
@@ -169,3 +180,60 @@ async def test_dozens_of_creates_that_stay_unknown_cost_no_more_requests_than_on
     await at_most_sixty_requests(world, operator, since)
     operator.transport.rules = []
     await has_workers(world, 40)
+
+
+CHILDREN = {
+    "Service example-head-svc": SERVICES,
+    "Service example-headless": SERVICES,
+    "ServiceAccount example": SERVICE_ACCOUNTS,
+    "Role example": ROLES,
+    "RoleBinding example": ROLE_BINDINGS,
+    "Secret example": SECRETS,
+    "PersistentVolumeClaim example-gcs-pvc": CLAIMS,
+}
+"""What the pods of `with_every_child` depend on, as messages name it."""
+
+
+async def ready(world: World, resource: Resource[Any], condition: str = "Ready") -> dict[str, Any]:
+    obj = await world.user.get(resource, world.namespace, "example")
+    return dict(find_condition(obj.status.get("conditions", ()), condition) or {})
+
+
+async def warnings(world: World, kind: str) -> list[tuple[str, str]]:
+    path = f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events"
+    listed = await world.user.request_json("GET", path)
+    return [
+        (event["reason"], event["note"])
+        for event in listed["items"]
+        if event["type"] == "Warning" and event["regarding"]["kind"] == kind
+    ]
+
+
+def with_every_child() -> dict[str, Any]:
+    spec = example_cluster()["spec"]
+    slices = spec["workerGroupSpecs"][0] | {"replicas": 1, "numOfHosts": 2}
+    return {
+        "enableInTreeAutoscaling": True,
+        "authOptions": {"mode": "token"},
+        "gcsFaultToleranceOptions": {"backend": "rocksdb"},
+        "workerGroupSpecs": [slices],
+    }
+
+
+def refused(child: str, code: int) -> Rule:
+    """Creating this child is refused, or its outcome stays unknown."""
+    fault = ErrorResponse(code, "Forbidden" if code == 403 else "InternalError", "not now")
+    name = child.split()[1]
+    return Rule(fault, str(CHILDREN[child]), CREATE, name=name.__eq__)
+
+
+@pytest.mark.parametrize(("child", "code"), in_turn(CHILDREN, [403, 500]))
+async def test_no_pod_is_created_before_what_it_depends_on(world: World, child: str, code: int):
+    rules = [refused(child, code)]
+    operator = await begin(world, "cluster", rules=rules, **with_every_child())
+    await world.settle(60)
+    assert not world.journal.created
+    found = await ready(world, RAYCLUSTERS)
+    assert (found["status"], found["message"].startswith(child)) == ("False", True)
+    operator.transport.rules = []
+    await world.eventually(world.is_ready, seconds=90)

@@ -114,27 +114,6 @@ async def test_with_kuberays_definition_of_clusters_each_copy_is_replaced_once(f
 
 
 @embedded_only
-async def test_a_rollback_half_way_keeps_the_copies_that_are_left(fleets: Fleets):
-    referee = watched(fleets.world)
-    fleets.start_operator()
-    await fleets.create()
-    await fleets.completes(OLD)
-    before = await fleets.clusters()
-    await fleets.use(NEW)
-    await fleets.world.becomes(
-        fleets.images, lambda found: found.get(0) == [NEW], seconds=300, pause=0.5
-    )
-    await fleets.use(OLD)
-    await fleets.completes(OLD)
-    after = await fleets.clusters()
-    assert after.keys() == before.keys()
-    kept = [name for name in after if after[name]["uid"] == before[name]["uid"]]
-    assert {1, 2} >= {index_of(name) for name in kept}
-    assert kept
-    assert referee.violations == []
-
-
-@embedded_only
 async def test_at_rest_nothing_is_asked_and_nothing_written(fleets: Fleets):
     operator = fleets.start_operator()
     await fleets.create(replicas=2)

@@ -6,8 +6,7 @@ import pytest
 
 from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World
-from tests.integration.test_failing_keys import CREATE, KINDS, begin
-from tests.integration.test_unconfirmed_writes import ready, warnings
+from tests.integration.test_failing_keys import CREATE, KINDS, begin, ready, warnings
 
 LONG = "label team is required, " * 500
 DENIED = ErrorResponse(

@@ -15,9 +15,8 @@ from controller.command.planning.planner import Planner
 from controller.command.planning.upgrades import Usage
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
-from controller.ray.api.rayservice import RAYSERVICES
 from tests.integration.harness import World, example_cluster
-from tests.integration.rayservices import Services, serve_config, service_manifest, with_image
+from tests.integration.rayservices import Services, service_manifest, with_image
 from tests.integration.rolling import rolling_manifest, set_variable
 
 pytestmark = pytest.mark.slow
@@ -207,13 +206,6 @@ async def test_a_new_image_is_planned_as_another_cluster_that_takes_over(service
     assert await services.clusters() == [new]
 
 
-async def test_an_edit_of_the_config_alone_is_planned_in_place(services: Services):
-    name = await running_service(services, sized())
-    plan = await planned_service(services, sized(serveConfigV2=serve_config("hello")))
-    assert steps(plan) == [("configure", name)]
-    assert plan.count("create") == plan.count("delete") == 0
-
-
 async def test_an_added_group_and_new_bounds_are_planned_in_place_with_their_pods(
     services: Services,
 ):
@@ -229,14 +221,6 @@ async def test_an_added_group_and_new_bounds_are_planned_in_place_with_their_pod
     assert [(item.group, item.count) for item in plan.items if item.action == "create"] == [
         ("more", 2)
     ]
-
-
-async def test_a_suspension_is_planned_as_the_end_of_the_cluster(services: Services):
-    name = await running_service(services, sized())
-    plan = await planned_service(services, sized(suspend=True))
-    assert steps(plan) == [("delete", name)]
-    assert plan.rollout is not None
-    assert plan.rollout.after == Usage()
 
 
 async def test_the_text_says_the_order_and_the_peak_and_json_has_them(services: Services):
@@ -256,22 +240,3 @@ async def test_the_text_says_the_order_and_the_peak_and_json_has_them(services: 
     found = msgspec.json.decode(msgspec.json.encode(plan))["rollout"]
     assert found["peak"] == {"pods": 4, "cpus": 6.0, "gpus": 2}
     assert found["steps"][2] == {"action": "delete", "cluster": old, "seconds": wait}
-
-
-async def test_planning_for_services_writes_nothing(services: Services):
-    name = await running_service(services, sized())
-    listed = await services.world.user.list(RAYCLUSTERS, services.world.namespace)
-    before = [each.metadata.resource_version for each in listed.items]
-    puts = len(services.serve_of(name).puts)
-    world = services.world
-    planner = Planner(world.user, kinds_to_plan(KindSettings()), world.wall())
-    await planned_service(services, with_image(sized(), "rayproject/ray:2.53.0"))
-    (existing,) = [
-        each
-        for each in await planner.for_existing(world.namespace)
-        if each.kind == RAYSERVICES.kind
-    ]
-    assert existing.items == ()
-    after = await world.user.list(RAYCLUSTERS, world.namespace)
-    assert [each.metadata.resource_version for each in after.items] == before
-    assert len(services.serve_of(name).puts) == puts

@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 
 from controller.apimachinery.conditions import find_condition
-from controller.devcluster.nodes import NodeSettings
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.testing.faults import Lag, Rule
 from tests.integration.harness import (
     RunningOperator,
     World,
-    embedded_world,
     example_cluster,
 )
 
@@ -38,21 +36,6 @@ async def change(world: World, **spec: Any) -> None:
 
 async def is_suspended(world: World) -> bool:
     return (await world.condition("RayClusterSuspended"))["status"] == "True"
-
-
-@pytest.mark.embedded_only
-async def test_scaling_down_twice_while_pods_are_going_removes_just_the_sum():
-    async with embedded_world(nodes=NodeSettings(termination_delay=20.0)) as world:
-        operator = world.start_operator(rules=[lagging()])
-        await world.create_cluster(replicas=10)
-        await world.eventually(lambda: len(world.journal.ready_workers()) == 10, seconds=120)
-        await world.settle(2 * LAG)
-        await world.scale(8)
-        await world.settle(1)
-        await world.scale(5)
-        await world.settle(120)
-        assert world.journal.workers_deleted() == deletes(operator) == 5
-        assert world.journal.workers_created() == 10
 
 
 async def test_a_suspension_deletes_each_pod_once_whatever_happened_before(world: World):

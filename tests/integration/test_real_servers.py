@@ -20,8 +20,8 @@ from controller.apimachinery.conditions import find_condition
 from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.harness import World, example_cluster
+from tests.integration.test_failing_keys import ready, warnings
 from tests.integration.test_two_writers import RIVAL, contested, fight, writes
-from tests.integration.test_unconfirmed_writes import ready, warnings
 
 pytestmark = [pytest.mark.real_only, pytest.mark.real_time, pytest.mark.timeout(240)]
 

@@ -12,7 +12,7 @@ import pytest
 from controller.command.connection import CommandFailed
 from controller.command.rollout import RolloutOptions, rollout
 from controller.kube.resources import CONTROLLER_REVISIONS
-from controller.ray.api import RAYCLUSTERS, labels
+from controller.ray.api import RAYCLUSTERS
 from tests.integration.definitions import drop_fields, restore_definition
 from tests.integration.harness import World, example_cluster
 
@@ -150,28 +150,6 @@ async def test_without_a_history_one_sentence_says_why_and_what_to_do(world: Wor
     assert "begins when the operator sees the strategy" in await run(world, "history")
 
 
-async def test_pause_and_resume_change_the_field(world: World):
-    await world.user.create(RAYCLUSTERS, world.namespace, edition())
-    assert await run(world, "pause") == "raycluster.ray.io/example paused\n"
-    with pytest.raises(CommandFailed, match="is already paused"):
-        await run(world, "pause")
-    told = json.loads(await run(world, "resume", output="json"))
-    assert (told["object"], told["result"]) == ("example", "resumed")
-    with pytest.raises(CommandFailed, match="is not paused"):
-        await run(world, "resume")
-
-
-async def test_pause_and_resume_change_the_annotation(world: World):
-    raw = edition(upgradeStrategy={})
-    raw["metadata"]["annotations"] = {labels.UPGRADE_STRATEGY: "RollingUpdate"}
-    await world.user.create(RAYCLUSTERS, world.namespace, raw)
-    await run(world, "pause")
-    cluster = await world.cluster()
-    annotations = cluster.metadata.annotations or {}
-    assert json.loads(annotations[labels.UPGRADE_STRATEGY])["rollingUpdate"] == {"paused": True}
-    await run(world, "resume")
-
-
 async def test_a_definition_that_drops_the_pause_is_said(world: World):
     await drop_fields(world, "spec.upgradeStrategy.rollingUpdate")
     try:
@@ -180,29 +158,6 @@ async def test_a_definition_that_drops_the_pause_is_said(world: World):
             await run(world, "pause")
     finally:
         await restore_definition(world)
-
-
-async def test_a_status_that_is_watched_ends_when_all_is_done(world: World):
-    await started(world)
-    assert await run(world, "status") == 'raycluster "example" successfully rolled out\n'
-    told = json.loads(await run(world, "status", output="json"))
-    assert told["state"] == "complete"
-
-
-async def test_a_status_waits_until_the_pods_of_a_new_cluster_are_ready(world: World):
-    world.start_operator()
-    await world.user.create(RAYCLUSTERS, world.namespace, edition())
-    lines = (await run(world, "status")).splitlines()
-    assert lines[-1] == 'raycluster "example" successfully rolled out'
-    assert await world.is_ready()
-
-
-async def test_a_status_ends_with_an_error_when_its_time_is_up(world: World):
-    await world.user.create(RAYCLUSTERS, world.namespace, edition())
-    with pytest.raises(CommandFailed, match="was not rolled out within 3 s: Waiting for"):
-        await run(world, "status", timeout=3.0)
-    once = await run(world, "status", watch=False)
-    assert once == 'Waiting for raycluster "example" spec update to be observed...\n'
 
 
 async def test_a_status_tells_what_changes_and_fails_with_the_rollout(world: World):

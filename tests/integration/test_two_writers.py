@@ -22,8 +22,7 @@ from tests.integration.definitions import (
 from tests.integration.harness import RunningOperator, World
 from tests.integration.rays import Rays
 from tests.integration.rayservices import Services, service_manifest, with_image
-from tests.integration.test_failing_keys import begin
-from tests.integration.test_unconfirmed_writes import warnings
+from tests.integration.test_failing_keys import begin, warnings
 
 SERVICE = "example-head-svc"
 RIVAL = "service-mesh"

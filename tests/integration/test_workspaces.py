@@ -23,10 +23,10 @@ from controller.kube.objects import StatefulSet
 from controller.kube.resources import PODS
 from controller.ray.api import FeatureGates
 from controller.testing.faults import ErrorResponse, Rule
-from tests.integration.harness import World, install_crds
+from tests.integration.harness import install_crds
 from tests.integration.inferencesets import set_manifest
 from tests.integration.test_rights import RULES, Rights
-from tests.integration.workspaces import Cloud, Workspaces
+from tests.integration.workspaces import Workspaces
 
 embedded_only = pytest.mark.embedded_only
 PENDING_FOR_EVER = ClaimBehaviour(node_after=1e6)
@@ -62,28 +62,6 @@ async def test_while_a_claim_is_pending_the_condition_says_for_what_it_waits(spa
         f"Ready NodeClaims are not enough; NodeClaim {claim.metadata.name}: waiting until the "
         "claim becomes ready"
     )
-
-
-@pytest.mark.parametrize("label", [labels.WORKSPACE, labels.WORKSPACE_NAMESPACE])
-@embedded_only
-async def test_a_claim_that_lost_a_label_is_kept_and_counts(spaces: Workspaces, label: str):
-    operator = spaces.start_operator()
-    await spaces.create()
-    await spaces.has_nodes()
-    [claim] = await spaces.claims()
-    begun = len(operator.transport.journal.entries)
-    patch = {"metadata": {"labels": {label: None}}}
-    await spaces.world.user.merge_patch(NODE_CLAIMS, "", claim.metadata.name, patch)
-    await spaces.world.settle(600)
-    assert (await spaces.condition("ResourceReady"))[0] == "True"
-    assert spaces.referee.created == {"phi": 1}
-    assert not spaces.referee.deleted
-    requests = [each.attributes.verb for each in operator.transport.journal.entries[begun:]]
-    assert sum(verb not in {"list", "watch"} for verb in requests) <= 30
-
-    await spaces.delete()
-    await spaces.world.eventually(spaces.is_gone)
-    assert (await spaces.world.user.list(NODE_CLAIMS, "")).items == []
 
 
 async def test_a_deleted_workspace_stays_until_its_claims_are_gone(spaces: Workspaces):
@@ -127,19 +105,6 @@ def own_node() -> dict[str, Any]:
         "metadata": {"name": "mine", "labels": own_labels},
         "status": {"conditions": [{"type": "Ready", "status": "True"}]},
     }
-
-
-@embedded_only
-async def test_a_workspace_goes_on_when_the_definition_of_claims_is_installed(world: World):
-    spaces = Workspaces(world, Cloud())
-    await spaces.install()
-    await spaces.uninstall_claims()
-    spaces.start_operator()
-    await spaces.create()
-    await spaces.reaches("ResourceReady", "False", "NodeClaimsNotServed")
-    await spaces.install()
-    async with spaces.provisioner():
-        await spaces.has_nodes()
 
 
 async def test_the_deployment_of_an_older_kaito_is_replaced_by_a_server(spaces: Workspaces):
