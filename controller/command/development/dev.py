@@ -24,7 +24,7 @@ from controller.command.development.embedded_cluster import (
     embedded_cluster,
     follow,
 )
-from controller.command.development.process_node import ProcessNode, images_for, process_node
+from controller.command.development.process_node import images_for, process_node
 from controller.command.development.runs import (
     DEFAULT_NAME,
     Run,
@@ -77,36 +77,28 @@ async def dashboard_addresses(
     The address is that of the head's pod, so a replacement head has a new one. `ray` is Ray's own
     program, which can submit jobs there.
     """
+    announced: dict[str, str] = {}
+
+    def saw_pod(key: str, pod: Pod | None) -> None:
+        """Announce a dashboard once for each address."""
+        if pod is None:
+            announced.pop(key, None)
+        elif pod_state(pod) == "Ready" and announced.get(key) != dashboard_address(pod):
+            address = announced[key] = dashboard_address(pod)
+            name = (pod.metadata.labels or {}).get("ray.io/cluster", "")
+            say(
+                f"RayCluster {pod.metadata.namespace}/{name}: dashboard at {address} "
+                f"({ray} job submit --address {address} -- COMMAND)"
+            )
+
     client = cluster.client("manta-dev")
-    told = _Heads(say, ray).saw_pod
-    heads = follow(client, PODS, told, label_selector="ray.io/node-type=head")
+    heads = follow(client, PODS, saw_pod, label_selector="ray.io/node-type=head")
     running = asyncio.create_task(heads.run())
     try:
         yield
     finally:
         running.cancel()
         await asyncio.wait((running,))
-
-
-class _Heads:
-    def __init__(self, say: Callable[[str], None], ray: str) -> None:
-        self._say = say
-        self._ray = ray
-        self._said: dict[str, str] = {}
-
-    def saw_pod(self, key: str, pod: Pod | None) -> None:
-        """Announce the dashboard once for each address."""
-        if pod is None:
-            self._said.pop(key, None)
-        elif pod_state(pod) == "Ready":
-            address = dashboard_address(pod)
-            if self._said.get(key) != address:
-                self._said[key] = address
-                cluster = (pod.metadata.labels or {}).get("ray.io/cluster", "")
-                self._say(
-                    f"RayCluster {pod.metadata.namespace}/{cluster}: dashboard at {address} "
-                    f"({self._ray} job submit --address {address} -- COMMAND)"
-                )
 
 
 @asynccontextmanager
@@ -212,7 +204,7 @@ async def dev(options: DevOptions) -> int:
         kubeconfig = options.kubeconfig or default_kubeconfig(run.name)
         await stack.enter_async_context(_context(run, kubeconfig, cluster))
         if node:
-            _tell_about(node)
+            _say("\n".join(node.description))
             await stack.enter_async_context(dashboard_addresses(cluster, _say, ray=node.ray))
         client = cluster.client("manta-dev")
         seen = Seen()
@@ -229,7 +221,11 @@ async def dev(options: DevOptions) -> int:
             await stack.enter_async_context(live_overview(watch, f"{greeting} Log: {log}\n"))
         else:
             _say(greeting)
-        status = await (_run_operator(cluster, options, stop) if options.operator else _wait(stop))
+        status = 0
+        if options.operator:
+            status = await _run_operator(cluster, options, stop)
+        else:
+            await stop.wait()
     _say("stopped")
     return status
 
@@ -240,26 +236,21 @@ def _is_live(options: DevOptions) -> bool:
     return can and options.operator and not options.log
 
 
-def _load_definitions(path: Path) -> list[dict[str, Any]]:
-    found = load(path)
-    for each in found:
-        if each["kind"] != CRDS.kind:
-            raise ConfigurationError(
-                f"--crds {path}: it holds a {each['kind']}, and may hold only {CRDS.kind}s"
-            )
-    return found
-
-
 def _definitions(options: DevOptions) -> list[dict[str, Any]]:
     """Return the definitions to install.
 
     Raises:
         ConfigurationError: the file or folder cannot be read, or holds something else.
     """
-    if options.crds:
-        return _load_definitions(options.crds)
-    of_workspaces = kaito_definitions() if options.workspaces else []
-    return [*custom_resource_definitions(), *of_workspaces]
+    if options.crds is None:
+        of_workspaces = kaito_definitions() if options.workspaces else []
+        return [*custom_resource_definitions(), *of_workspaces]
+    found = load(options.crds)
+    for kind in (each["kind"] for each in found if each["kind"] != CRDS.kind):
+        raise ConfigurationError(
+            f"--crds {options.crds}: it holds a {kind}, and may hold only {CRDS.kind}s"
+        )
+    return found
 
 
 def _claim(name: str | None) -> Run:
@@ -313,16 +304,6 @@ async def _run_operator(cluster: EmbeddedCluster, options: DevOptions, stop: asy
         kind_settings=KindSettings.from_environment(gates),
     ) as operator:
         return await operator.run(stop)
-
-
-async def _wait(stop: asyncio.Event) -> int:
-    await stop.wait()
-    return 0
-
-
-def _tell_about(node: ProcessNode) -> None:
-    for sentence in node.description:
-        _say(sentence)
 
 
 def _greeting(options: DevOptions, url: str, kubeconfig: Path, page: str) -> str:
