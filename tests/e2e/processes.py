@@ -16,8 +16,7 @@ import msgspec
 import pytest
 
 from controller.command.development.embedded_cluster import EmbeddedCluster
-from controller.command.development.kubeconfig_file import DevContext
-from controller.command.development.runs import is_running
+from controller.command.development.runs import DevContext
 from tests.lab.programs import kubectl
 
 ROOT = Path(__file__).parents[2]
@@ -133,10 +132,7 @@ class Kubectl:
 def write_kubeconfig(path: Path, cluster: EmbeddedCluster) -> None:
     """A new file with the context of a cluster in this process."""
     DevContext("embedded", path.with_suffix(".run")).add(
-        path,
-        cluster=cluster.kubeconfig_cluster(),
-        user=cluster.kubeconfig_user(),
-        is_running=is_running,
+        path, cluster=cluster.kubeconfig_cluster(), user=cluster.kubeconfig_user()
     )
 
 

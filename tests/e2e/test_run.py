@@ -14,8 +14,7 @@ import msgspec
 import pytest
 
 from controller.command.development.embedded_cluster import embedded_cluster
-from controller.command.development.kubeconfig_file import DevContext
-from controller.command.development.runs import is_running
+from controller.command.development.runs import DevContext
 from controller.devcluster.nodes import NodeSettings
 from controller.kube.resources import PODS
 from controller.ray.api import custom_resource_definitions
@@ -47,9 +46,7 @@ def http(port: int, path: str) -> tuple[int, str]:
 
 def kubeconfig_for(folder: Path, url: str) -> Path:
     path = folder / "broken-kubeconfig"
-    DevContext("broken", folder / "run").add(
-        path, cluster={"server": url}, user={}, is_running=is_running
-    )
+    DevContext("broken", folder / "run").add(path, cluster={"server": url}, user={})
     return path
 
 

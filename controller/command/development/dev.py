@@ -31,7 +31,6 @@ from controller.command.development.runs import (
     cache_dir,
     claim,
     clean_up,
-    is_running,
     running,
 )
 from controller.command.kinds import KindSettings
@@ -278,7 +277,6 @@ async def _context(run: Run, kubeconfig: Path, cluster: EmbeddedCluster) -> Asyn
         kubeconfig,
         cluster=cluster.kubeconfig_cluster(),
         user=cluster.kubeconfig_user(),
-        is_running=is_running,
     )
     if previous:
         _say(

@@ -5,13 +5,19 @@ from __future__ import annotations
 import json
 import os
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import yaml
 
-from controller.command.development.kubeconfig_file import DevContext, opened
-from controller.command.development.runs import claim, clean_up, is_running, running
+from controller.command.development.runs import (
+    DevContext,
+    claim,
+    clean_up,
+    opened,
+    running,
+)
 from controller.kube.errors import ConfigurationError
 
 PRODUCTION = """\
@@ -35,9 +41,7 @@ extra: [2024-01-01, 010, 1e3, ~]
 
 
 def add(path: Path, name: str = "manta-dev", run: str = "run.json") -> str:
-    return DevContext(name, path.parent / run).add(
-        path, cluster={"server": "http://x"}, user={}, is_running=lambda _: False
-    )
+    return DevContext(name, path.parent / run).add(path, cluster={"server": "http://x"}, user={})
 
 
 def remove(path: Path, name: str = "manta-dev", run: str = "run.json") -> bool:
@@ -191,10 +195,13 @@ def test_a_file_that_another_program_has_locked_is_waited_for_and_refused(produc
 def test_entries_of_another_running_manta_are_left_alone(production: Path):
     add(production, run="first.json")
     second = DevContext("manta-dev", production.parent / "second.json")
-    with pytest.raises(ConfigurationError, match="another `manta dev` uses"):
-        second.add(production, cluster={}, user={}, is_running=lambda _: True)
+    with (
+        closing(claim(production.parent, "first")),
+        pytest.raises(ConfigurationError, match="another `manta dev` uses"),
+    ):
+        second.add(production, cluster={}, user={})
     assert not second.remove(production)
-    second.add(production, cluster={}, user={}, is_running=lambda _: False)
+    second.add(production, cluster={}, user={})
     assert [one["name"] for one in content(production)["users"]] == ["admin", "manta-dev"]
     second.remove(production)
     assert content(production) == yaml.safe_load(PRODUCTION)
@@ -235,7 +242,7 @@ def test_the_next_start_takes_out_what_a_killed_run_has_left(production: Path, t
     records = tmp_path / "records"
     run = claim(records, None)
     run.record(url="http://x:1", kubeconfig=production)
-    run.context.add(production, cluster={}, user={}, is_running=is_running)
+    run.context.add(production, cluster={}, user={})
     assert clean_up(records) == [], "it lives"
     run._file.close()  # as the kernel does after kill -9
     (told,) = clean_up(records)
@@ -250,7 +257,7 @@ def test_a_context_that_cannot_be_taken_out_is_tried_again_at_the_next_start(
     records = tmp_path / "records"
     run = claim(records, None)
     run.record(url="http://x:1", kubeconfig=production)
-    run.context.add(production, cluster={}, user={}, is_running=is_running)
+    run.context.add(production, cluster={}, user={})
     run._file.close()
     whole = production.read_text()
     production.write_text("{")
