@@ -16,7 +16,7 @@ from controller.command.output import suggestion
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
     from controller.command.cli.arguments import CommandParser, Commands
 
@@ -128,7 +128,7 @@ def add_completion(commands: Commands, manta: CommandParser) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    completion.add_argument("shell", choices=["bash", "zsh", "fish"], help="your shell")
+    completion.add_argument("shell", choices=SHELLS, help="your shell")
     completion.set_defaults(start=partial(_complete, manta))
 
 
@@ -137,6 +137,7 @@ def _complete(manta: CommandParser, options: argparse.Namespace) -> int:
     return 0
 
 
+SHELLS: Final = ("bash", "zsh", "fish")
 _TARGETS: Final = ("status", "why", "diagnose", "rollout")
 _KINDS: Final = ("raycluster", "rayjob", "rayservice", "raycronjob", "rayclusterfleet")
 
@@ -148,6 +149,11 @@ class _Command:
     words: dict[str, str] = field(default_factory=dict[str, str])
     options: dict[str, str] = field(default_factory=dict[str, str])
     values: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+
+    @property
+    def all(self) -> dict[str, str]:
+        """Words and options, with their help."""
+        return self.words | self.options
 
     def take(self, parser: CommandParser) -> None:
         """Add what this parser knows, and its subcommands."""
@@ -179,8 +185,16 @@ def script(shell: str, parser: CommandParser, examples: Mapping[str, str]) -> st
             command.words |= dict.fromkeys(_KINDS, "")
     top.options = {name: _first_line(text) for name, (text, _) in parser.options().items()}
     commands["example"].words |= {name: _first_line(text) for name, text in examples.items()}
-    commands["completion"].words |= dict.fromkeys(SCRIPTS, "")
-    return "\n".join([*SCRIPTS[shell](top, commands), ""])
+    commands["completion"].words |= dict.fromkeys(SHELLS, "")
+    from jinja2 import Environment, FileSystemLoader, select_autoescape  # noqa: PLC0415
+
+    templates = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("completion")),
+        autoescape=select_autoescape(default=False),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return templates.get_template(shell).render(top=top, commands=commands)
 
 
 def _first_line(text: str) -> str:
@@ -188,75 +202,3 @@ def _first_line(text: str) -> str:
     for end in (";", " (", ": ", ". "):
         text = text.partition(end)[0]
     return " ".join(text.replace("'", "").replace(":", "").split())
-
-
-def _bash(top: _Command, commands: Mapping[str, _Command]) -> Iterator[str]:
-    yield "# source <(manta completion bash)"
-    yield "_manta() {"
-    yield '  local word command="" words=""'
-    yield '  local current="${COMP_WORDS[COMP_CWORD]}" before="${COMP_WORDS[COMP_CWORD-1]}"'
-    yield '  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do'
-    yield f'    case "$word" in {"|".join(commands)}) command="$word"; break ;; esac'
-    yield "  done"
-    yield '  case "$command $before" in'
-    for name, command in commands.items():
-        for option, values in command.values.items():
-            yield f'    "{name} {option}") words="{" ".join(values)}" ;;'
-    yield '    *) case "$command" in'
-    yield f'      "") words="{" ".join((*top.words, *top.options))}" ;;'
-    for name, command in commands.items():
-        yield f'      {name}) words="{" ".join((*command.words, *command.options))}" ;;'
-    yield "    esac ;;"
-    yield "  esac"
-    yield '  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")'
-    yield "}"
-    yield "complete -o default -F _manta manta"
-
-
-def _zsh(top: _Command, commands: Mapping[str, _Command]) -> Iterator[str]:
-    def described(words: Mapping[str, str]) -> str:
-        return " ".join(f"'{word}:{text}'" if text else f"'{word}'" for word, text in words.items())
-
-    yield "#compdef manta"
-    yield "# source <(manta completion zsh), after compinit"
-    yield "_manta() {"
-    yield "  local word command='' before=${words[CURRENT-1]}"
-    yield "  local -a found"
-    yield "  for word in ${words[2,CURRENT-1]}; do"
-    yield f"    case $word in ({'|'.join(commands)}) command=$word; break ;; esac"
-    yield "  done"
-    yield '  case "$command $before" in'
-    for name, command in commands.items():
-        for option, values in command.values.items():
-            yield f"    ('{name} {option}') found=({' '.join(values)}) ;;"
-    yield "    (*) case $command in"
-    yield f"      ('') found=({described(top.words | top.options)}) ;;"
-    for name, command in commands.items():
-        yield f"      ({name}) found=({described(command.words | command.options)}) ;;"
-    yield "    esac ;;"
-    yield "  esac"
-    yield "  _describe manta found || _files"
-    yield "}"
-    yield "compdef _manta manta"
-
-
-def _fish(top: _Command, commands: Mapping[str, _Command]) -> Iterator[str]:
-    yield "# manta completion fish | source"
-    for word, text in top.words.items():
-        yield f"complete -c manta -f -n __fish_use_subcommand -a {word} -d '{text}'"
-    for name, command in commands.items():
-        seen = f"complete -c manta -n '__fish_seen_subcommand_from {name}'"
-        for word, text in command.words.items():
-            yield f"{seen} -f -a {word} -d '{text}'"
-        for option, text in command.options.items():
-            dashes = "-l" if option.startswith("--") else "-s"
-            values = command.values.get(option)
-            chosen = f" -x -a '{' '.join(values)}'" if values else ""
-            yield f"{seen} {dashes} {option.lstrip('-')} -d '{text}'{chosen}"
-
-
-SCRIPTS: Final[Mapping[str, Callable[[_Command, Mapping[str, _Command]], Iterator[str]]]] = {
-    "bash": _bash,
-    "zsh": _zsh,
-    "fish": _fish,
-}

@@ -67,11 +67,8 @@ from controller.runtime.settings import LogLevel, Settings
 # Announces where Ray's dashboards can be reached from this machine.
 
 
-@asynccontextmanager
-async def dashboard_addresses(
-    cluster: EmbeddedCluster, say: Callable[[str], None], *, ray: str
-) -> AsyncGenerator[None]:
-    """Announce the dashboard address of every head that becomes ready.
+def announcer(say: Callable[[str], None], ray: str) -> Callable[[str, Pod | None], None]:
+    """Return what announces the dashboard of every head that becomes ready, once for each address.
 
     The address is that of the head's pod, so a replacement head has a new one. `ray` is Ray's own
     program, which can submit jobs there.
@@ -79,19 +76,23 @@ async def dashboard_addresses(
     announced: dict[str, str] = {}
 
     def saw_pod(key: str, pod: Pod | None) -> None:
-        """Announce a dashboard once for each address."""
         if pod is None:
             announced.pop(key, None)
         elif pod_state(pod) == "Ready" and announced.get(key) != dashboard_address(pod):
             address = announced[key] = dashboard_address(pod)
-            name = (pod.metadata.labels or {}).get("ray.io/cluster", "")
+            cluster = (pod.metadata.labels or {}).get("ray.io/cluster", "")
             say(
-                f"RayCluster {pod.metadata.namespace}/{name}: dashboard at {address} "
+                f"RayCluster {pod.metadata.namespace}/{cluster}: dashboard at {address} "
                 f"({ray} job submit --address {address} -- COMMAND)"
             )
 
-    client = cluster.client("manta-dev")
-    heads = follow(client, PODS, saw_pod, label_selector="ray.io/node-type=head")
+    return saw_pod
+
+
+@asynccontextmanager
+async def _following_heads(cluster: EmbeddedCluster, ray: str) -> AsyncGenerator[None]:
+    client, saw = cluster.client("manta-dev"), announcer(_say, ray)
+    heads = follow(client, PODS, saw, label_selector="ray.io/node-type=head")
     running = asyncio.create_task(heads.run())
     try:
         yield
@@ -204,7 +205,7 @@ async def dev(options: DevOptions) -> int:
         await stack.enter_async_context(_context(run, kubeconfig, cluster))
         if node:
             _say("\n".join(node.description))
-            await stack.enter_async_context(dashboard_addresses(cluster, _say, ray=node.ray))
+            await stack.enter_async_context(_following_heads(cluster, node.ray))
         client = cluster.client("manta-dev")
         seen = Seen()
         with suppress(PathNotFound):  # --crds without Ray's kinds

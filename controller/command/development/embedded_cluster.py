@@ -180,7 +180,7 @@ async def embedded_cluster(
         cluster = EmbeddedCluster(server, url, authority, token)
         installer = cluster.client("manta-dev")
         own = [*gateway_api_definitions(), *([node_claim_definition()] if claims else [])]
-        wanted = {dig(crd, "metadata", "name") or "?": crd for crd in (*own, *crds)}
+        wanted = {dig(crd, "metadata", "name") or "without name": crd for crd in (*own, *crds)}
         for name, crd in wanted.items():
             await _install(installer, name, crd)
         async with run_nodes(

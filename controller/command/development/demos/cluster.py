@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar
 
 from controller.apimachinery.custom_object import dig, mapping, mappings
-from controller.command.development.demos.stage import NAMESPACE, OPERATOR, Demo
+from controller.command.development.demos.stage import NAMESPACE, Demo
 from controller.command.development.demos.view import pod_state, pod_words, whole_cluster_words
 from controller.command.kinds import KindSettings
 from controller.devcluster.apiserver import StoredEvent
@@ -72,7 +71,6 @@ class ClusterDemo(ScalingDemo):
         super().__init__(manifest)
         self._made = 0
         self._most = 0
-        self._writes: Counter[str] = Counter()
 
     async def play(self) -> None:
         """Scale the first group up, then below its size in the manifest."""
@@ -92,22 +90,14 @@ class ClusterDemo(ScalingDemo):
         )
         async with self.step("deleted -> nothing left"):
             await self.remove()
-        for (agent, verb, what), count in self.cluster.server.requests_by_user_agent.items():
-            if agent.startswith(OPERATOR) and verb not in {"get", "list", "watch"}:
-                self._writes[f"{verb} {what}"] += count
         self._most = 1 + more
         if self._made != self._most:
             self.wrong.append(f"{self._made} pods were created, {self._most} were asked for")
 
     def counts(self) -> Iterator[str]:
-        """Yield the number of writes by verb and resource, and that of surplus pods."""
-        if not self._most:
-            return
-        total = sum(self._writes.values())
-        yield f"{'writes made':<28}{total:6}"
-        yield from (f"  {name:<26}{count:6}" for name, count in sorted(self._writes.items()))
-        yield f"{'writes per object':<28}{total / (self._made + 1):6.2f}"
-        yield f"surplus pods: {self._made - self._most}"
+        """Yield the number of surplus pods."""
+        if self._most:
+            yield f"surplus pods: {self._made - self._most}"
 
     async def _scale(self, replicas: int) -> None:
         await self.set("/spec/workerGroupSpecs/0/replicas", replicas)
