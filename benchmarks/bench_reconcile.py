@@ -11,8 +11,8 @@ import asyncio
 import time
 
 from benchmarks.virtual import run_virtual
+from controller.runtime.controller import Controller
 from controller.runtime.logs import configure_logging
-from controller.runtime.reconcile.controller import Controller
 from tests.integration.harness import embedded_world
 
 CLUSTERS = 50

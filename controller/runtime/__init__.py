@@ -6,8 +6,8 @@ The public modules, the only ones that other packages import (`make lint` checks
 - `kind`, `plan`: the base class of kinds, and the values that they return.
 - `children`: an object with its children, and the plan that makes these what is wanted.
 - `reasons`: why something is not as it should be, and what to do about it.
-- `reconcile.status`: patches that are sent before their effects.
-- `reconcile.definitions`: what an installed definition lacks of the fields that a kind needs.
+- `status`: patches that are sent before their effects.
+- `definitions`: what an installed definition lacks of the fields that a kind needs.
 - `election`, `elector`: who may write, and a candidate for that with its Lease.
 - `debug`: the debug page.
 - `collectors`: bases of Prometheus collectors that are computed from current state.

@@ -14,7 +14,7 @@ import structlog
 from msgspec import Struct
 
 from controller.apimachinery.redaction import fold
-from controller.runtime.errors import ManagerMisuse
+from controller.runtime.kind import ManagerMisuse
 
 # The cause of an error, without the values of users that its message may quote.
 

@@ -21,7 +21,7 @@ from aiohttp.web_server import Server
 from prometheus_client.exposition import choose_encoder
 
 from controller.runtime.collectors import write_metrics
-from controller.runtime.errors import ManagerMisuse
+from controller.runtime.kind import ManagerMisuse
 
 if TYPE_CHECKING:
     import ssl

@@ -22,7 +22,7 @@ from controller.runtime.children import Seen
 from controller.runtime.plan import AnyExternalSource, Failure, Plan, StatusPatch
 
 if TYPE_CHECKING:
-    from controller.runtime.expectations.record import Record
+    from controller.runtime.record import Record
 
 T = TypeVar("T", bound=KubeObject)
 Observation = TypeVar("Observation")
@@ -319,7 +319,7 @@ class Kind(Generic[Observation]):
         """Return the plan for an observation. Pure.
 
         Raises:
-            controller.runtime.errors.Terminal: a retry is pointless until something changes.
+            controller.runtime.kind.Terminal: a retry is pointless until something changes.
         """
         raise NotImplementedError
 
@@ -359,3 +359,60 @@ def _blocked(reads: CacheReader, resource: Resource[Any], owner: ObjectMeta) -> 
     }
     odd = reads.unreadable(resource, namespace).items()
     return taken | {name: f"{kind} {name} cannot be decoded: {each.reason}" for name, each in odd}
+
+
+# Errors of the runtime.
+#
+# RuntimeFailure
+# +-- Terminal            this object cannot be reconciled until it changes; no retry
+# +-- SyncTimeout         a cache never became complete; the message names cause and remedy
+# +-- ServerUnusable      the API server went back in time, or its revisions cannot be compared
+# +-- ManagerMisuse       started twice, or added to while stopping
+# +-- LeadershipLost      another process holds the lease: this process must end
+# +-- StopTimeout         something did not end within the grace period
+
+
+def leaves(error: Exception) -> list[Exception]:
+    """Return the errors inside nested groups; the error itself if it is not a group.
+
+    The text of a group, "unhandled errors in a TaskGroup", does not help a user.
+    """
+    if not isinstance(error, ExceptionGroup):
+        return [error]
+    nested = cast("ExceptionGroup[Exception]", error)
+    return [leaf for inner in nested.exceptions for leaf in leaves(inner)]
+
+
+class RuntimeFailure(Exception):  # noqa: N818  root of the tree
+    """Root of the tree."""
+
+
+class Terminal(RuntimeFailure):
+    """Raised by `Kind.plan`: no retry until an event says that something changed.
+
+    `reason` is CamelCase, for the event on the object.
+    """
+
+    def __init__(self, message: str, *, reason: str = "TerminalError") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class SyncTimeout(RuntimeFailure):
+    """Caches did not become complete in time (CTL-5); one paragraph with cause and remedy."""
+
+
+class ServerUnusable(RuntimeFailure):
+    """What is cached cannot be compared with the API server; one paragraph with the remedy."""
+
+
+class ManagerMisuse(RuntimeFailure):
+    """The manager was started twice, or a runnable was added while it was stopping."""
+
+
+class LeadershipLost(RuntimeFailure):
+    """Another process leads now; this one must end at once."""
+
+
+class StopTimeout(RuntimeFailure):
+    """Tasks did not end within the grace period and were abandoned."""

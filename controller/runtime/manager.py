@@ -15,10 +15,10 @@ from typing import Any, Protocol
 
 import structlog
 
-from controller.runtime.caches.caches import Caches
+from controller.runtime.caches import Caches
+from controller.runtime.controller import Controller
 from controller.runtime.election import AlwaysLeader, Election
-from controller.runtime.errors import LeadershipLost, ManagerMisuse, StopTimeout
-from controller.runtime.reconcile.controller import Controller
+from controller.runtime.kind import LeadershipLost, ManagerMisuse, StopTimeout
 from workqueue import Clock
 
 WORKING_SHARE = 0.8

@@ -21,7 +21,7 @@ from controller.kube.client import Client
 from controller.kube.resources import Resource
 from controller.runtime.collectors import StateCollector
 from controller.runtime.debug import EventLoop
-from controller.runtime.expectations.expectations import ExpectationStatistics
+from controller.runtime.expectations import ExpectationStatistics
 from controller.runtime.recorder import RecorderStatistics
 from workqueue import Clock, TimerHandle, Workers
 

@@ -19,9 +19,9 @@ import controller
 from controller.apimachinery.conditions import rfc3339
 from controller.kube.client import Client
 from controller.kube.resources import PODS, Resource
-from controller.runtime.caches.cache import Cache, CacheScope, entry_of
-from controller.runtime.caches.caches import Caches
-from controller.runtime.caches.schemas import InstalledSchemas
+from controller.runtime.cache import Cache, CacheScope, entry_of
+from controller.runtime.caches import Caches
+from controller.runtime.controller import Controller
 from controller.runtime.debug import (
     LIMIT,
     BackingOffKey,
@@ -35,13 +35,12 @@ from controller.runtime.debug import (
     tasks,
 )
 from controller.runtime.election import AlwaysLeader, Election
-from controller.runtime.errors import RuntimeFailure, leaves
-from controller.runtime.expectations.expectations import Expectations
-from controller.runtime.expectations.overlay import metadata_of
-from controller.runtime.expectations.record import Owner
+from controller.runtime.executor import Executor
+from controller.runtime.expectations import Expectations
 from controller.runtime.health import DebugServer, Health, MonitoringServer
-from controller.runtime.kind import Kind, missing_members
+from controller.runtime.kind import Kind, RuntimeFailure, leaves, missing_members
 from controller.runtime.logs import current_level
+from controller.runtime.lookups import LookupReader
 from controller.runtime.manager import Group, Manager, Runnable, Writers
 from controller.runtime.metrics import (
     ClientCollector,
@@ -51,13 +50,13 @@ from controller.runtime.metrics import (
     RuntimeMetrics,
     TimeOfDay,
 )
+from controller.runtime.overlay import metadata_of
 from controller.runtime.plan import Event
-from controller.runtime.reconcile.controller import Controller
-from controller.runtime.reconcile.executor import Executor
-from controller.runtime.reconcile.lookups import LookupReader
-from controller.runtime.reconcile.writer import Writer
+from controller.runtime.record import Owner
 from controller.runtime.recorder import Recorder
+from controller.runtime.schemas import InstalledSchemas
 from controller.runtime.settings import Settings, parse_address
+from controller.runtime.writer import Writer
 from informers import Clock, InformerMetrics, Undecodable
 from informers.prometheus import InformerCollector, InformerLabels
 from workqueue.prometheus import QueueCollector

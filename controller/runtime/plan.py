@@ -1,7 +1,7 @@
 """A plan: everything that one reconcile does, as a value.
 
 Planners are pure functions from an observation and the time to a `Plan`. Plans can be printed and
-compared; `reconcile/executor.py` carries them out.
+compared; `executor.py` carries them out.
 """
 
 from __future__ import annotations

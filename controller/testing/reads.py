@@ -13,9 +13,6 @@ from typing import Any
 
 from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS, Resource
-from controller.runtime.caches.watches import ResourceWatch, merge_watches
-from controller.runtime.expectations.overlay import NotCached
-from controller.runtime.expectations.record import Owner, Record
 from controller.runtime.kind import (
     CreateError,
     FailedCreate,
@@ -25,7 +22,10 @@ from controller.runtime.kind import (
     ObjectUnreadable,
     Unreadable,
 )
+from controller.runtime.overlay import NotCached
 from controller.runtime.plan import LiveList, LogTail
+from controller.runtime.record import Owner, Record
+from controller.runtime.watches import ResourceWatch, merge_watches
 
 
 @dataclass

@@ -18,7 +18,7 @@ from controller.apimachinery.conditions import (
 from controller.apimachinery.custom_object import in_canonical_order, read_conditions
 from controller.apimachinery.ownership import ownership_text
 from controller.kube.objects import ObjectMeta, OwnerReference
-from controller.runtime.reconcile.status import add_finalizer, remove_finalizer
+from controller.runtime.status import add_finalizer, remove_finalizer
 from tests.runtime.kit import target
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -15,12 +15,11 @@ from structlog.testing import capture_logs
 
 from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES
-from controller.runtime.caches.watches import enqueue_handler, own_key, owner_keys
-from controller.runtime.errors import ManagerMisuse, Terminal
-from controller.runtime.kind import Owned
+from controller.runtime.kind import ManagerMisuse, Owned, Terminal
 from controller.runtime.operator import Operator
 from controller.runtime.plan import Plan, Replace
 from controller.runtime.settings import Settings
+from controller.runtime.watches import enqueue_handler, own_key, owner_keys
 from controller.testing.faults import DelayedResponse, ErrorResponse, Refused, Rule
 from informers import Added, Deleted, Handler, Updated
 from tests.fakes.operators import queued, unready, unready_cache

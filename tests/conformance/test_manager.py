@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from controller.runtime.errors import LeadershipLost, ManagerMisuse, StopTimeout
+from controller.runtime.kind import LeadershipLost, ManagerMisuse, StopTimeout
 from controller.runtime.manager import Group, Manager
 from controller.testing.faults import DelayedResponse, Rule
 from tests.fakes.operators import queued, unready

@@ -9,7 +9,7 @@ from typing import Any
 from controller.devcluster.apiserver.builtin_types import table
 from controller.kaito.api.definitions import kaito_definitions
 from controller.ray.api.definitions import custom_resource_definitions
-from controller.runtime.reconcile.definitions import FIELDS_KNOWN
+from controller.runtime.definitions import FIELDS_KNOWN
 
 KINDS = {"pod": "Pod", "service": "Service"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from controller.kube.resources import CONFIG_MAPS, PODS
-from controller.runtime.expectations.overlay import NotCached
 from controller.runtime.kind import Owned
+from controller.runtime.overlay import NotCached
 from controller.testing.reads import FakeReads
 from tests.runtime.kit import OWNER, child
 from tests.runtime.widgets import WIDGETS, WidgetKind

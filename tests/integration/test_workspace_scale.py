@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.workspace.kind import WorkspaceKind
-from controller.runtime.reconcile.executor import Executor
+from controller.runtime.executor import Executor
 from controller.runtime.settings import Settings
 from controller.testing.faults import DelayedResponse, Rule
 from tests.integration.harness import OPERATOR, RunningOperator, embedded_world

@@ -36,8 +36,8 @@ from controller.kube.resources import PODS
 from controller.kube.responses import MAX_BODY
 from controller.kube.source import ResourceSource
 from controller.kube.transport import Request
-from controller.runtime.caches.watches import ASK
 from controller.runtime.election import FencedTransport
+from controller.runtime.watches import ASK
 from informers import Disconnected, SourceError
 from tests.fakes.clean_up import ends_in_a_cancelled_task
 from tests.kube.fakes import HTML, POD, POD_LIST, status_body

@@ -11,8 +11,8 @@ import asyncio
 import re
 from collections import Counter
 
-from controller.runtime.reconcile.repairs import FORGOTTEN_AFTER
 from controller.runtime.recorder import SILENCE
+from controller.runtime.repairs import FORGOTTEN_AFTER
 from tests.neighbours.cell import entered
 from tests.neighbours.held import Held
 from tests.neighbours.kinds import Column

@@ -15,15 +15,15 @@ from controller.apimachinery.ownership import index_by_owner
 from controller.kube.errors import Status, StatusError, error_for
 from controller.kube.objects import ConfigMap, KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, Resource
-from controller.runtime.expectations.expectation import ObjectReference
-from controller.runtime.expectations.expectations import Expectations, ExpectationStatistics
-from controller.runtime.expectations.record import Owner
+from controller.runtime.execution import PlanExecution, PlanOutcome, Result
+from controller.runtime.executor import BATCH, Executor
+from controller.runtime.expectation import ObjectReference
+from controller.runtime.expectations import Expectations, ExpectationStatistics
+from controller.runtime.failed_groups import WriteOutcome, WriteResult
+from controller.runtime.lookups import LookupReader
 from controller.runtime.plan import Create, Delete, MergePatch, Plan, Target, Write
-from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
-from controller.runtime.reconcile.executor import BATCH, Executor
-from controller.runtime.reconcile.failed_groups import WriteOutcome, WriteResult
-from controller.runtime.reconcile.lookups import LookupReader
-from controller.runtime.reconcile.writer import Writer
+from controller.runtime.record import Owner
+from controller.runtime.writer import Writer
 from informers import Store
 
 __all__ = ["BATCH", "Owner", "Result", "WriteOutcome"]

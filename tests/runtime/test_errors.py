@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.runtime.errors import Terminal
+from controller.runtime.kind import Terminal
 
 
 def test_a_terminal_error_has_a_reason_for_its_event():

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge
 from structlog.testing import capture_logs
 
-from controller.runtime.errors import ManagerMisuse
 from controller.runtime.health import Health, MonitoringServer
+from controller.runtime.kind import ManagerMisuse
 from tests.fakes.monitoring import serving
 
 pytestmark = pytest.mark.real_time  # sockets

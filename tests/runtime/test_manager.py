@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from controller.runtime.errors import ManagerMisuse
+from controller.runtime.kind import ManagerMisuse
 from controller.runtime.manager import Group, Writers
 from tests.conformance.test_manager import Lead, Part, Run
 

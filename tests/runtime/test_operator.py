@@ -18,9 +18,9 @@ from controller.apimachinery.conditions import rfc3339
 from controller.kube.resources import CONFIG_MAPS, PODS, Resource
 from controller.kube.transport import MERGE_PATCH
 from controller.runtime.election import AlwaysLeader
-from controller.runtime.expectations.record import Owner
 from controller.runtime.kind import CacheReader
 from controller.runtime.operator import Operator
+from controller.runtime.record import Owner
 from controller.runtime.settings import Settings
 from tests.runtime.widgets import (
     GADGETS,

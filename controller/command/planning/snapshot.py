@@ -20,7 +20,6 @@ from controller.apimachinery.patches import apply_merge_patch, json_patch
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import PODS, Resource
 from controller.ray.api import labels
-from controller.runtime.expectations.record import Owner, Record
 from controller.runtime.kind import (
     OWNER_INDEX,
     FailedCreate,
@@ -44,6 +43,7 @@ from controller.runtime.plan import (
     Target,
     Write,
 )
+from controller.runtime.record import Owner, Record
 from informers import Codec, Undecodable
 
 T = TypeVar("T", bound=KubeObject)

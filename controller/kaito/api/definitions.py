@@ -16,13 +16,13 @@ from controller.apimachinery.schema import (
     served_version,
 )
 from controller.kube.objects import KubeObject
-from controller.runtime.plan import Event, Plan
-from controller.runtime.reconcile import definitions
-from controller.runtime.reconcile.definitions import (
+from controller.runtime import definitions
+from controller.runtime.definitions import (
     EVENT_INTERVAL,
     InstalledDefinition,
     UnknownFieldFinder,
 )
+from controller.runtime.plan import Event, Plan
 
 _GROUP: Final = "kaito.sh"
 _STORED: Final = "v1beta1"

@@ -32,14 +32,14 @@ from controller.kaito.inferenceset.observe import (
 from controller.kaito.inferenceset.plan import plan_inference_set
 from controller.kaito.inferenceset.status import current_status
 from controller.kube.resources import STATEFUL_SETS
-from controller.runtime.kind import CacheReader, Kind, Owned
-from controller.runtime.plan import Failure, Plan, StatusPatch
-from controller.runtime.reconcile.definitions import (
+from controller.runtime.definitions import (
     DefinitionReader,
     DefinitionsReader,
     remedy,
     remember,
 )
+from controller.runtime.kind import CacheReader, Kind, Owned
+from controller.runtime.plan import Failure, Plan, StatusPatch
 
 RELIED_ON: Final = (
     "spec.replicas",

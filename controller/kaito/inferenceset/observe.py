@@ -32,12 +32,12 @@ from controller.kaito.workloads.pods import base_image
 from controller.kaito.workloads.preset import server_image
 from controller.kube.objects import KubeObject, ObjectMeta, StatefulSet
 from controller.kube.resources import STATEFUL_SETS
-from controller.runtime.kind import CacheReader, CreateError, owned_by
-from controller.runtime.reconcile.definitions import (
+from controller.runtime.definitions import (
     DefinitionsReader,
     InstalledDefinition,
     UnknownFieldFinder,
 )
+from controller.runtime.kind import CacheReader, CreateError, owned_by
 
 _LENGTH: Final = 5
 """Characters of the suffix, as many as those that the API server chooses."""

@@ -50,7 +50,7 @@ from controller.runtime.plan import (
     Target,
     stages_of,
 )
-from controller.runtime.reconcile.status import remove_finalizer
+from controller.runtime.status import remove_finalizer
 
 
 class SetDecision(Struct, frozen=True):

@@ -33,9 +33,9 @@ from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.inferenceset.observe import InferenceSetObservation, Replica
 from controller.kaito.workloads.pods import BASE_TAG, engine_metadata
 from controller.kube.resources import INSTALL_CRDS
+from controller.runtime.definitions import set_fields_known, unknown_field_events
 from controller.runtime.plan import Event, Failure, StatusPatch, Target
 from controller.runtime.reasons import refused_create
-from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
 
 SET_READY: Final = "InferenceSetReady"
 AGGREGATED_METRIC: Final = "aggregatedPeakTokensPerMinute"

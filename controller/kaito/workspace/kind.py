@@ -34,9 +34,9 @@ from controller.kube.client import Client
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import Resource
+from controller.runtime.definitions import DefinitionReader, remedy
 from controller.runtime.kind import CacheReader, Kind, Owned
 from controller.runtime.plan import AnyExternalSource, Event, Failure, Plan, StatusPatch
-from controller.runtime.reconcile.definitions import DefinitionReader, remedy
 
 RELIED_ON: Final = (
     *WORKSPACE_FIELDS,

@@ -46,9 +46,9 @@ from controller.kaito.provisioning.nodes import (
 from controller.kaito.provisioning.pool_decision import PoolFacts
 from controller.kaito.workloads.tuning import config_name
 from controller.kube.objects import Job, KubeObject, ObjectMeta, Pod, StatefulSet
+from controller.runtime.definitions import InstalledDefinition
 from controller.runtime.kind import FailedCreate
 from controller.runtime.plan import Plan
-from controller.runtime.reconcile.definitions import InstalledDefinition
 
 
 class WorkspaceMemory(Struct, frozen=True):

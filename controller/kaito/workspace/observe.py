@@ -40,9 +40,9 @@ from controller.kaito.workspace.observation import (
     wanted_metadata,
 )
 from controller.kube.objects import ObjectMeta
-from controller.runtime.expectations.record import Record
+from controller.runtime.definitions import DefinitionReader, UnknownFieldFinder
 from controller.runtime.kind import CacheReader, owned_by
-from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
+from controller.runtime.record import Record
 
 
 class WorkspaceSources(Struct, frozen=True):

@@ -51,7 +51,7 @@ from controller.runtime.plan import (
     stages_of,
 )
 from controller.runtime.reasons import events_of
-from controller.runtime.reconcile.status import remove_finalizer
+from controller.runtime.status import remove_finalizer
 
 
 def workspace_target(workspace: ObjectMeta) -> Target:

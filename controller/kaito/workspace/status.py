@@ -57,8 +57,8 @@ from controller.kaito.workspace.workload import (
     workload_step,
 )
 from controller.kube.objects import Job, Pod
+from controller.runtime.definitions import set_fields_known, unknown_field_events
 from controller.runtime.plan import Create, Event, Failure, StatusPatch, verb_of
-from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
 
 JOB_STARTED: Final = "JobStarted"
 _SUCCEEDED: Final = ConditionFacts(

@@ -37,7 +37,7 @@ from controller.ray.api.validation import (
     cluster,
     job,
 )
-from controller.runtime.reconcile.definitions import UnknownFieldFinder
+from controller.runtime.definitions import UnknownFieldFinder
 
 # What the API server itself refuses: CEL rules of the definitions, and their words.
 #

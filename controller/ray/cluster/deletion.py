@@ -38,7 +38,7 @@ from controller.ray.pods.fault_tolerance import RedisStorage, state_storage
 from controller.runtime.kind import NAMESPACE_TERMINATING, CacheReader, owned_by
 from controller.runtime.plan import Create, Event, LiveList, Lookup, MergePatch, Plan, Target, Write
 from controller.runtime.reasons import cause_of_missing_pod, events_of, next_look
-from controller.runtime.reconcile.status import add_finalizer, remove_finalizer
+from controller.runtime.status import add_finalizer, remove_finalizer
 
 # The steps of the deletion of a cluster with state in Redis: `step_of` is the whole table.
 #

@@ -38,8 +38,8 @@ from controller.ray.cluster.head_and_workers import workers_to_delete
 from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.rollout import DeletionCause, PodToDelete, Verdict
 from controller.ray.cluster.upgrade import is_recreation_due, outdated_pods
+from controller.runtime.definitions import REMEDY, DefinitionReader, InstalledDefinition
 from controller.runtime.plan import Delete, Plan
-from controller.runtime.reconcile.definitions import REMEDY, DefinitionReader, InstalledDefinition
 
 # The deletions of pods that the installed definition of RayClusters cannot explain.
 #

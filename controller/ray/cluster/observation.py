@@ -28,9 +28,9 @@ from controller.ray.dashboard import Head
 from controller.ray.head import Identity
 from controller.ray.pods import PodBuilder
 from controller.ray.settings import RaySettings
+from controller.runtime.definitions import InstalledDefinition
 from controller.runtime.kind import CreateError, FailedCreate, LogText
 from controller.runtime.plan import Delete, LogTail, Plan, Write
-from controller.runtime.reconcile.definitions import InstalledDefinition
 from workqueue import Backoff
 
 # The observed removal of a deleted cluster's state from Redis, as a value.

@@ -40,8 +40,8 @@ from controller.ray.diagnosis.crash_log import log_to_read
 from controller.ray.head import HEAD_INDEX, HEAD_SCOPE
 from controller.ray.pods.hashes import is_outdated
 from controller.ray.settings import RaySettings
+from controller.runtime.definitions import DefinitionReader, UnknownFieldFinder
 from controller.runtime.kind import CacheReader, owned_by
-from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
 
 class ClusterSources(Struct, frozen=True):

@@ -61,8 +61,8 @@ from controller.ray.cluster.upgrade import (
     stamp_head,
 )
 from controller.ray.head import HEAD_SCOPE
+from controller.runtime.definitions import wait_for_definition, what_is_awaited
 from controller.runtime.plan import NOTHING, Create, Event, Lookup, Plan, Write, stages_of
-from controller.runtime.reconcile.definitions import wait_for_definition, what_is_awaited
 
 BLOCKED_RETRY: Final = 30.0
 """Seconds until a taken name or an unreadable pod is checked again; its end may cause no event."""

@@ -61,12 +61,12 @@ from controller.ray.cluster.upgrade import (
 from controller.ray.diagnosis.reasons import COMING_UP, Cause
 from controller.ray.diagnosis.writes import failure_message
 from controller.ray.head import chosen_head, is_of_pods
-from controller.runtime.plan import Create, Delete, Event, Failure, StatusPatch
-from controller.runtime.reconcile.definitions import (
+from controller.runtime.definitions import (
     DEFINITION_COMPLETE,
     set_fields_known,
     unknown_field_events,
 )
+from controller.runtime.plan import Create, Delete, Event, Failure, StatusPatch
 
 Status = dict[str, Any]
 

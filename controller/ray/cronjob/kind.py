@@ -41,6 +41,13 @@ from controller.ray.cronjob.status import (
     unrecorded_ticks,
 )
 from controller.ray.settings import RaySettings
+from controller.runtime.definitions import (
+    DefinitionReader,
+    DefinitionsReader,
+    is_left_as_it_is,
+    leave_as_it_is,
+    remember,
+)
 from controller.runtime.kind import CacheReader, Kind, Owned
 from controller.runtime.plan import (
     NOTHING,
@@ -52,13 +59,6 @@ from controller.runtime.plan import (
     StatusPatch,
     Target,
     stages_of,
-)
-from controller.runtime.reconcile.definitions import (
-    DefinitionReader,
-    DefinitionsReader,
-    is_left_as_it_is,
-    leave_as_it_is,
-    remember,
 )
 
 

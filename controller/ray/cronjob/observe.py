@@ -19,12 +19,12 @@ from controller.kube.objects import KubeObject
 from controller.ray.api import labels
 from controller.ray.api.raycronjob import RAYCRONJOBS, RayCronJob, ValidCronJob
 from controller.ray.api.rayjob import RAYJOBS, RayJob
-from controller.runtime.kind import CacheReader, owned_by
-from controller.runtime.reconcile.definitions import (
+from controller.runtime.definitions import (
     DefinitionsReader,
     InstalledDefinition,
     UnknownFieldFinder,
 )
+from controller.runtime.kind import CacheReader, owned_by
 
 # The RayJobs of a RayCronJob, each with its tick and phase.
 

@@ -22,8 +22,8 @@ from controller.ray.api.raycronjob import ConcurrencyPolicy, ValidCronJob
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cronjob.observe import CronJobObservation, JobRun, RunPhase, job_name
 from controller.ray.diagnosis.writes import failure_cause
+from controller.runtime.definitions import set_fields_known, unknown_field_events
 from controller.runtime.plan import Event, Failure, StatusPatch, verb_of
-from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
 
 # The ticks of a schedule: the one that is due, and the next one.
 

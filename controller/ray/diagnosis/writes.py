@@ -22,9 +22,9 @@ from controller.ray.diagnosis.reasons import POD_DELETED, Cause
 from controller.ray.head import HEAD_SCOPE, SERVE_LABEL_SCOPE, worker_scope
 from controller.ray.pods.features import WAIT_CONTAINER
 from controller.runtime import reasons
-from controller.runtime.expectations.record import Record
 from controller.runtime.plan import Create, Event, Failure, Target, Write, verb_of
 from controller.runtime.reasons import Reason, refusal_of, refused_create, remedy_of, with_remedy
+from controller.runtime.record import Record
 
 _METADATA: Final = re.compile(r"metadata\.(annotations|labels)\b")
 _REMEDIES: Final = {reasons.QUOTA_EXCEEDED: "ask for a larger quota or lower replicas"}

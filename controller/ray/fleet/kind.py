@@ -39,6 +39,13 @@ from controller.ray.fleet.observe import (
 from controller.ray.fleet.status import current_status, held_changes, upgrade_progress
 from controller.ray.rolling import Budget, Permission, Unit, UnitGroup, next_moves
 from controller.ray.settings import RaySettings
+from controller.runtime.definitions import (
+    DefinitionReader,
+    DefinitionsReader,
+    is_left_as_it_is,
+    leave_as_it_is,
+    remember,
+)
 from controller.runtime.kind import CacheReader, Kind, Owned
 from controller.runtime.plan import (
     NOTHING,
@@ -53,13 +60,6 @@ from controller.runtime.plan import (
     Target,
     Write,
     stages_of,
-)
-from controller.runtime.reconcile.definitions import (
-    DefinitionReader,
-    DefinitionsReader,
-    is_left_as_it_is,
-    leave_as_it_is,
-    remember,
 )
 
 # The next copies to create and to retire.

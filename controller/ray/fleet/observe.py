@@ -33,13 +33,13 @@ from controller.ray.api.rayclusterfleet import (
 )
 from controller.ray.diagnosis.writes import refused_creates
 from controller.ray.pods.hashes import digest, is_comparable, is_outdated, recreate_digest
-from controller.runtime.kind import CacheReader, owned_by
-from controller.runtime.plan import Failure, Target
-from controller.runtime.reconcile.definitions import (
+from controller.runtime.definitions import (
     DefinitionsReader,
     InstalledDefinition,
     UnknownFieldFinder,
 )
+from controller.runtime.kind import CacheReader, owned_by
+from controller.runtime.plan import Failure, Target
 
 # The copies of a fleet, as their RayClusters show them.
 

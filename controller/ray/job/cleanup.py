@@ -36,7 +36,7 @@ from controller.runtime.plan import (
     Write,
     stages_of,
 )
-from controller.runtime.reconcile.status import add_finalizer, remove_finalizer
+from controller.runtime.status import add_finalizer, remove_finalizer
 
 # The rules of deletion after a job's last attempt.
 #

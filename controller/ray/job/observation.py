@@ -27,9 +27,9 @@ from controller.ray.head import HeadIncarnation
 from controller.ray.job.facts import FailureReason, State, SubmitterFact
 from controller.ray.job.submitter import NO_SUBMITTER, SubmitterState
 from controller.ray.settings import RaySettings
+from controller.runtime.definitions import InstalledDefinition
 from controller.runtime.kind import FailedCreate, LogText
 from controller.runtime.plan import Failure, LogTail
-from controller.runtime.reconcile.definitions import InstalledDefinition
 
 CLUSTER_SCOPE: Final = "cluster"
 SUBMITTER_SCOPE: Final = "submitter"

@@ -42,9 +42,9 @@ from controller.ray.job.observation import (
 )
 from controller.ray.job.submitter import observe_submitter, submitter_name
 from controller.ray.settings import RaySettings
+from controller.runtime.definitions import DefinitionReader, UnknownFieldFinder
 from controller.runtime.kind import CacheReader, Owned, References, owned_by
 from controller.runtime.plan import Target
-from controller.runtime.reconcile.definitions import DefinitionReader, UnknownFieldFinder
 
 # The objects whose events enqueue a RayJob, and the indexes that find them.
 

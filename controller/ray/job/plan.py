@@ -30,9 +30,9 @@ from controller.ray.job.observation import JobObservation
 from controller.ray.job.readiness import events_to_read
 from controller.ray.job.status import current_status, transition_patch
 from controller.ray.job.table import DueTransition, next_step
+from controller.runtime import definitions
+from controller.runtime.definitions import EVENT_INTERVAL, DefinitionReader
 from controller.runtime.plan import NOTHING, Event, Plan, Write, stages_of
-from controller.runtime.reconcile import definitions
-from controller.runtime.reconcile.definitions import EVENT_INTERVAL, DefinitionReader
 
 
 def plan_job(seen: JobObservation, now: datetime) -> Plan:

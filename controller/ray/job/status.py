@@ -37,14 +37,14 @@ from controller.ray.job.readiness import (
     outage_text,
 )
 from controller.ray.job.table import DueTransition
-from controller.runtime.plan import Event, Failure, MergePatch, StatusPatch
-from controller.runtime.reconcile.definitions import (
+from controller.runtime.definitions import (
     refused_edit_events,
     set_fields_known,
     set_spec_accepted,
     unknown_field_events,
 )
-from controller.runtime.reconcile.status import status_commit
+from controller.runtime.plan import Event, Failure, MergePatch, StatusPatch
+from controller.runtime.status import status_commit
 
 # The status between transitions: the reports of Ray and the cluster, and the first cause.
 #

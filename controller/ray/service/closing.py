@@ -41,9 +41,9 @@ from controller.ray.service.observation import (
     ServingCluster,
 )
 from controller.ray.service.rollout import FULL, SelectedCluster
+from controller.runtime.definitions import set_fields_known
 from controller.runtime.kind import CacheReader
 from controller.runtime.plan import Event, MergePatch, Plan, StatusPatch, Write
-from controller.runtime.reconcile.definitions import set_fields_known
 
 # Text about the clusters that are to be deleted when their connections are closed.
 

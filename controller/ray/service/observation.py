@@ -44,13 +44,13 @@ from controller.ray.service.identity import (
 )
 from controller.ray.service.rollout import FULL, Shares
 from controller.ray.settings import RaySettings
-from controller.runtime.plan import Event, Failure, MergePatch
-from controller.runtime.reconcile.definitions import (
+from controller.runtime.definitions import (
     DefinitionReader,
     DefinitionsReader,
     InstalledDefinition,
 )
-from controller.runtime.reconcile.status import status_commit
+from controller.runtime.plan import Event, Failure, MergePatch
+from controller.runtime.status import status_commit
 
 CLUSTER_SCOPE: Final = "cluster"
 ACTIVE: Final = "activeServiceStatus"

@@ -42,9 +42,9 @@ from controller.ray.service.rollout import SelectedCluster, wanted_selection
 from controller.ray.service.services import former_services, stable_services
 from controller.ray.service.traffic import observe_routing
 from controller.ray.settings import RaySettings
+from controller.runtime.definitions import DefinitionsReader, UnknownFieldFinder
 from controller.runtime.kind import CacheReader, Owned, References, owned_by
 from controller.runtime.plan import Target
-from controller.runtime.reconcile.definitions import DefinitionsReader, UnknownFieldFinder
 
 
 class ServiceSources(Struct, frozen=True):

@@ -37,9 +37,9 @@ from controller.ray.service.rollout import (
     rescue,
 )
 from controller.ray.service.status import current_status, status_without_identity, transition_patch
+from controller.runtime.definitions import leave_as_it_is
 from controller.runtime.plan import NOTHING, Plan, Target, Write, stages_of
-from controller.runtime.reconcile.definitions import leave_as_it_is
-from controller.runtime.reconcile.status import add_finalizer, remove_finalizer
+from controller.runtime.status import add_finalizer, remove_finalizer
 
 
 def plan_service(seen: ServiceObservation) -> Plan:

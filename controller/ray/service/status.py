@@ -40,8 +40,8 @@ from controller.ray.service.rollout import (
     keeps_outdated_cluster,
 )
 from controller.ray.service.traffic import routing_problem
+from controller.runtime.definitions import set_fields_known, unknown_field_events
 from controller.runtime.plan import Event, Failure, MergePatch, StatusPatch
-from controller.runtime.reconcile.definitions import set_fields_known, unknown_field_events
 
 # The status between the steps of the rollout: the reports of Ray and the clusters.
 

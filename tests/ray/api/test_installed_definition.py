@@ -31,8 +31,8 @@ from controller.ray.job.plan import definition_reader as of_jobs
 from controller.ray.service.observation import RELIED_ON as BY_SERVICES
 from controller.ray.service.observation import RELIED_ON_IN_CLUSTERS
 from controller.ray.service.observation import definitions_reader as of_services
+from controller.runtime.definitions import InstalledDefinition
 from controller.runtime.kind import InstalledSchema
-from controller.runtime.reconcile.definitions import InstalledDefinition
 from tests.ray.api.definitions.test_definitions import kuberay
 from tests.ray.api.definitions.test_definitions import schema as stored_schema
 

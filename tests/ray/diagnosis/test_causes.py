@@ -13,7 +13,7 @@ from controller.kube.objects import Pod
 from controller.ray.api.validation.cluster import INVALID_SPEC_REASON
 from controller.ray.diagnosis.pod import diagnose_pod
 from controller.ray.diagnosis.reasons import REASONS, Cause, Severity
-from controller.runtime.reconcile.executor import FAILED_READ
+from controller.runtime.executor import FAILED_READ
 from tests.ray.cluster.support import NOW, pod
 
 SINCE = "2026-08-20T09:58:00Z"

@@ -15,11 +15,11 @@ from controller.devcluster.apiserver import ApiServer
 from controller.kube.client import Client
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
-from controller.runtime.caches.cache import Cache
-from controller.runtime.caches.caches import Caches
-from controller.runtime.expectations.expectations import Expectations
-from controller.runtime.expectations.record import Owner
+from controller.runtime.cache import Cache
+from controller.runtime.caches import Caches
+from controller.runtime.expectations import Expectations
 from controller.runtime.kind import Kind, Owned
+from controller.runtime.record import Owner
 from controller.testing.faults import FaultyTransport, Rule
 from informers import Undecodable
 from tests.runtime.widgets import WIDGETS, definition

@@ -13,11 +13,10 @@ from controller.apimachinery.ownership import owner_reference
 from controller.kube.errors import NotSent
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, NODES, SECRETS, Resource
-from controller.runtime.caches.cache import CacheBarrier
-from controller.runtime.caches.watches import ASK
-from controller.runtime.errors import ServerUnusable, SyncTimeout
-from controller.runtime.kind import Owned, References
+from controller.runtime.cache import CacheBarrier
+from controller.runtime.kind import Owned, References, ServerUnusable, SyncTimeout
 from controller.runtime.plan import Create, Target
+from controller.runtime.watches import ASK
 from controller.testing.faults import ErrorResponse, Rule, watch_lag
 from tests.faults.restored import Backup
 from tests.runtime.caches.kit import CacheWorld, Served, cache_world, kind

@@ -9,7 +9,7 @@ import pytest
 
 from controller.kube.objects import KubeObject
 from controller.kube.resources import INSTALL_CRDS, JOBS, PODS, Resource
-from controller.runtime.caches.cache import CacheScope, explain, failing
+from controller.runtime.cache import CacheScope, explain, failing
 from informers import ConnectionRefused, Failed, InternalError
 from tests.runtime.widgets import WIDGETS
 

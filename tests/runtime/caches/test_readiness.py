@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.runtime.caches.cache import OVERDUE, STALE, unready
+from controller.runtime.cache import OVERDUE, STALE, unready
 from informers import ConnectionRefused
 
 

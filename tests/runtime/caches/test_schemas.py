@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from controller.kube.errors import Forbidden, NotSent, Status
 from controller.kube.resources import CRDS, PODS, SERVICES
-from controller.runtime.caches.schemas import (
+from controller.runtime.schemas import (
     CHECKS,
     PUBLICATION,
     RETRY,

@@ -13,8 +13,8 @@ from controller.command.kinds import KindSettings, kinds_of
 from controller.kube.objects import KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
 from controller.ray.api import FeatureGates
-from controller.runtime.caches.watches import merge_watches, owner_keys
 from controller.runtime.kind import Owned, References
+from controller.runtime.watches import merge_watches, owner_keys
 
 
 def kind(name: str, *owned: Owned[Any], optional: bool = False) -> Any:

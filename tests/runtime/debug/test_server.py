@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from controller.runtime.debug import LIMIT, DebugPage, EventLoop, PageContent
-from controller.runtime.errors import ManagerMisuse
 from controller.runtime.health import LOOPBACK, DebugServer
+from controller.runtime.kind import ManagerMisuse
 from tests.fakes.monitoring import serving
 
 pytestmark = pytest.mark.real_time  # sockets

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from controller.runtime import recorder as series
+from controller.runtime.execution import MAX_JOINED, aggregate_events
 from controller.runtime.plan import Event
-from controller.runtime.reconcile.execution import MAX_JOINED, aggregate_events
 from controller.runtime.recorder import (
     BURST,
     REFILL,

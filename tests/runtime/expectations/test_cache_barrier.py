@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from controller.kube.objects import ConfigMap, ObjectList
 from controller.kube.resources import CONFIG_MAPS
 from controller.kube.transport import RawResponse, Request, Transport
-from controller.runtime.caches.cache import CacheBarrier, CacheScope
+from controller.runtime.cache import CacheBarrier, CacheScope
 from controller.runtime.election import Election
 from controller.testing.faults import ErrorResponse, Rule
 from informers import Store, Undecodable

@@ -7,7 +7,7 @@ import pytest
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
-from controller.runtime.reconcile.writer import Writer
+from controller.runtime.writer import Writer
 from tests.runtime.kit import OWNER, Book, Call, ScriptedClient, create, status_error
 
 QUOTA = status_error(403, "Forbidden", message="exceeded quota")

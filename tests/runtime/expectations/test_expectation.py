@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from controller.runtime.expectations.expectation import Expectation
-from controller.runtime.expectations.record import (
+from controller.runtime.expectation import Expectation
+from controller.runtime.record import (
     FIRST_LIVE_READ,
     MAX_LIVE_READ_INTERVAL,
     OUTSIDE_INTERVAL,

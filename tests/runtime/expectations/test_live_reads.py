@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from controller.kube.objects import ConfigMap
 from controller.kube.resources import CONFIG_MAPS, PODS
-from controller.runtime.expectations.record import Owner
 from controller.runtime.plan import Create, Failure, MergePatch, Target, Write
+from controller.runtime.record import Owner
 from informers import Store
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 

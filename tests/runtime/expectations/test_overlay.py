@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
-from controller.runtime.expectations.overlay import NotCached
 from controller.runtime.kind import Unreadable
+from controller.runtime.overlay import NotCached
 from informers import Store, Undecodable
 from tests.runtime.kit import OWNER, Book, child, create, delete
 

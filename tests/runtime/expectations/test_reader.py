@@ -6,11 +6,11 @@ import pytest
 
 from controller.kube.objects import ConfigMap
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
-from controller.runtime.expectations.record import Owner
 from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import (
     Failure,
 )
+from controller.runtime.record import Owner
 from tests.runtime.kit import OWNER, Book, child, create, patch
 
 STRANGER = Owner("uid-stranger", "default/g", "widgets")

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.runtime.expectations import record
-from controller.runtime.expectations.expectations import Expectations
-from controller.runtime.expectations.record import Newest, Owner, Record
+from controller.runtime import record
+from controller.runtime.expectations import Expectations
 from controller.runtime.plan import ReplicaMember
+from controller.runtime.record import Newest, Owner, Record
 from tests.runtime.kit import NOW
 
 FIRST = Owner("uid-1", "default/f", "widgets")

@@ -9,9 +9,9 @@ import pytest
 
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.debug import ExpectationEntry
-from controller.runtime.expectations.expectations import ExpectationStatistics
-from controller.runtime.expectations.record import Owner
+from controller.runtime.expectations import ExpectationStatistics
 from controller.runtime.plan import Failure
+from controller.runtime.record import Owner
 from tests.runtime.kit import OWNER, Book, child, create, delete, patch
 
 VALUE = 'not "hunter"'

@@ -16,10 +16,10 @@ from controller.apimachinery.ownership import (
 )
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, PODS, Resource
-from controller.runtime.expectations.overlay import NotCached
+from controller.runtime.failed_groups import WriteOutcome
+from controller.runtime.overlay import NotCached
 from controller.runtime.plan import Create, Delete, Target
-from controller.runtime.reconcile.failed_groups import WriteOutcome
-from controller.runtime.reconcile.writer import Writer
+from controller.runtime.writer import Writer
 from informers import Store, Undecodable
 from tests.runtime.kit import OWNER, Book, child, patch, status_error
 from tests.runtime.recording import RecordingClient, RecordingExpectations

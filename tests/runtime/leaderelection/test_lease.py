@@ -30,10 +30,10 @@ from controller.runtime.elector import (
     election_client,
     new_lease,
 )
+from controller.runtime.failed_groups import WriteOutcome
 from controller.runtime.plan import Event
-from controller.runtime.reconcile.failed_groups import WriteOutcome
-from controller.runtime.reconcile.writer import Writer
 from controller.runtime.recorder import Recorder
+from controller.runtime.writer import Writer
 from controller.testing.cluster import Cluster, embedded_server, virtual_wall
 from controller.testing.faults import DelayedRequest, FaultyTransport, Rule
 from tests.runtime.fences import SwitchableFence

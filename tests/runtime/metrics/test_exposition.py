@@ -22,7 +22,7 @@ from controller.kube.objects import ObjectMeta
 from controller.kube.resources import PODS
 from controller.runtime.collectors import ObjectCollector, identity, object_gauge, write_metrics
 from controller.runtime.debug import EventLoop
-from controller.runtime.expectations.expectations import ExpectationStatistics
+from controller.runtime.expectations import ExpectationStatistics
 from controller.runtime.metrics import (
     PAUSE_BUCKETS,
     PHASE_BUCKETS,

@@ -14,9 +14,9 @@ from structlog.testing import capture_logs
 
 from controller.kube.client import Client
 from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.controller import MIN_INTERVAL
 from controller.runtime.operator import Operator
 from controller.runtime.plan import Plan
-from controller.runtime.reconcile.controller import MIN_INTERVAL
 from controller.runtime.settings import Settings
 from controller.testing.faults import (
     DelayedRequest,
@@ -181,7 +181,7 @@ async def test_a_failure_that_cannot_be_reported_ends_no_worker(
             raise RecursionError("the specification is odd")
         return None
 
-    monkeypatch.setattr("controller.runtime.reconcile.controller.error_status", raise_error)
+    monkeypatch.setattr("controller.runtime.controller.error_status", raise_error)
     settings = Settings(workers=2, metrics_address="", health_address="")
     with capture_logs() as logs:
         operator = widgets.start(kind=WidgetKind(plan_hook=plan), settings=settings)

@@ -18,9 +18,9 @@ from structlog.testing import capture_logs
 
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.errors import Terminal
-from controller.runtime.expectations.record import Owner
-from controller.runtime.kind import Owned
+from controller.runtime.controller import Controller
+from controller.runtime.execution import PlanExecution, PlanOutcome, Result
+from controller.runtime.kind import Owned, Terminal
 from controller.runtime.logs import ReconcileLog
 from controller.runtime.metrics import RuntimeMetrics
 from controller.runtime.plan import (
@@ -31,8 +31,7 @@ from controller.runtime.plan import (
     StatusPatch,
     Subscription,
 )
-from controller.runtime.reconcile.controller import Controller
-from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
+from controller.runtime.record import Owner
 from tests.runtime.kit import NOW, child, create
 from tests.runtime.widgets import WIDGETS, Widget
 

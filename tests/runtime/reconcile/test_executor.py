@@ -16,7 +16,11 @@ from msgspec.structs import replace
 from controller.kube.errors import OutcomeUnknown, Status, error_for
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
+from controller.runtime.execution import PlanExecution, PlanOutcome, Result
+from controller.runtime.executor import Executor
+from controller.runtime.failed_groups import WriteOutcome
 from controller.runtime.kind import NAMESPACE_TERMINATING
+from controller.runtime.lookups import LookupReader
 from controller.runtime.plan import (
     Event,
     Failure,
@@ -28,11 +32,7 @@ from controller.runtime.plan import (
     StatusPatch,
     Target,
 )
-from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
-from controller.runtime.reconcile.executor import Executor
-from controller.runtime.reconcile.failed_groups import WriteOutcome
-from controller.runtime.reconcile.lookups import LookupReader
-from controller.runtime.reconcile.writer import Writer
+from controller.runtime.writer import Writer
 from tests.runtime.kit import (
     OWNER,
     Book,

@@ -17,8 +17,15 @@ from controller.apimachinery.conditions import rfc3339
 from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.expectations.expectation import ObjectReference, UnansweredWrite
-from controller.runtime.expectations.record import Questions
+from controller.runtime.execution import (
+    ExecutionRecord,
+    PlanExecution,
+    PlanOutcome,
+    Result,
+)
+from controller.runtime.executor import FAILED_UPDATE, Executor
+from controller.runtime.expectation import ObjectReference, UnansweredWrite
+from controller.runtime.failed_groups import FailedGroups, WriteOutcome, WriteResult
 from controller.runtime.plan import (
     NOTHING,
     Event,
@@ -31,16 +38,9 @@ from controller.runtime.plan import (
     Write,
     subresource_of,
 )
-from controller.runtime.reconcile.execution import (
-    ExecutionRecord,
-    PlanExecution,
-    PlanOutcome,
-    Result,
-)
-from controller.runtime.reconcile.executor import FAILED_UPDATE, Executor
-from controller.runtime.reconcile.failed_groups import FailedGroups, WriteOutcome, WriteResult
-from controller.runtime.reconcile.repairs import CONTESTED_FIELDS, FORGOTTEN_AFTER
-from controller.runtime.reconcile.status import MESSAGE_INTERVAL, HeldChild
+from controller.runtime.record import Questions
+from controller.runtime.repairs import CONTESTED_FIELDS, FORGOTTEN_AFTER
+from controller.runtime.status import MESSAGE_INTERVAL, HeldChild
 from tests.runtime.kit import NOW, OWNER, child, create, delete, patch, status_error, target
 from tests.runtime.widgets import WIDGETS, Widget, WidgetStatus
 

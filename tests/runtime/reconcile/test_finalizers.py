@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from controller.kube.objects import ObjectMeta
 from controller.runtime.plan import Event, MergePatch
-from controller.runtime.reconcile.status import add_finalizer, remove_finalizer
+from controller.runtime.status import add_finalizer, remove_finalizer
 from tests.runtime.kit import target
 
 META = ObjectMeta(name="a", uid="uid-a", resource_version="5", finalizers=("other", "ours"))

@@ -15,9 +15,9 @@ from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import ConfigMap, KubeObject
 from controller.kube.resources import CONFIG_MAPS, PODS
 from controller.runtime.kind import CacheReader, LogText
+from controller.runtime.lookups import LookupReader, subject_of
 from controller.runtime.plan import Create, LiveList, LogTail, Lookup, Plan, ReplicaMember, Target
-from controller.runtime.reconcile.lookups import LookupReader, subject_of
-from controller.runtime.reconcile.repairs import WHOLE
+from controller.runtime.repairs import WHOLE
 from controller.testing.faults import ErrorResponse, FaultyTransport, RequestFault, Rule
 from tests.runtime.kit import OWNER, Book, child, create, status_error, target
 from tests.runtime.recording import RecordingClient, RecordingExpectations

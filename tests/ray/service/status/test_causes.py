@@ -25,10 +25,10 @@ from controller.ray.service.proxies import label_pods
 from controller.ray.service.readiness import first_cause
 from controller.ray.service.rollout import Change, SetActiveCapacity, SetPendingCapacity
 from controller.ray.service.status import RECORDED_WITHIN, current_status, transition_patch
-from controller.runtime.expectations.expectation import reference_of
-from controller.runtime.expectations.record import Owner, Record
+from controller.runtime.expectation import reference_of
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Create, Failure, MergePatch, Target
+from controller.runtime.record import Owner, Record
 from tests.integration.rayservices import condition
 from tests.ray.service.kit import EMPTY, NOW, RUNNING, WELL, pod, reported, scene
 

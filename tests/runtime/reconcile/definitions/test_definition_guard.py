@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from controller.runtime.plan import Plan
-from controller.runtime.reconcile.definitions import (
+from controller.runtime.definitions import (
     EVENT_INTERVAL,
     InstalledDefinition,
     ReadGeneration,
@@ -14,6 +13,7 @@ from controller.runtime.reconcile.definitions import (
     leave_as_it_is,
     remember,
 )
+from controller.runtime.plan import Plan
 from tests.runtime.kit import child
 
 LACKING = InstalledDefinition("RayJob", "None is run", ("spec.suspend",))

@@ -15,9 +15,7 @@ from controller.apimachinery.conditions import ConditionSet
 from controller.apimachinery.custom_object import CustomObject
 from controller.apimachinery.object_schema import ObjectSchema, SchemaNode
 from controller.kube.resources import Resource
-from controller.runtime.kind import InstalledSchema
-from controller.runtime.plan import Event
-from controller.runtime.reconcile.definitions import (
+from controller.runtime.definitions import (
     DEFINITION_COMPLETE,
     REMEDY,
     DefinitionReader,
@@ -26,6 +24,8 @@ from controller.runtime.reconcile.definitions import (
     ReadGeneration,
     remedy,
 )
+from controller.runtime.kind import InstalledSchema
+from controller.runtime.plan import Event
 from tests.runtime.kit import NOW
 
 WIDGETS = Resource("test.dev", "v1", "widgets", "Widget", CustomObject)

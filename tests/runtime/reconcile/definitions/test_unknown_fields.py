@@ -12,14 +12,14 @@ from controller.apimachinery.conditions import LONGEST_MESSAGE, ConditionSet
 from controller.apimachinery.custom_object import CustomObject
 from controller.apimachinery.object_schema import ObjectSchema, SchemaNode, UnknownField
 from controller.kube.resources import PODS
-from controller.runtime.kind import InstalledSchema
-from controller.runtime.plan import Event
-from controller.runtime.reconcile.definitions import (
+from controller.runtime.definitions import (
     UnknownFieldFinder,
     describe,
     set_fields_known,
     unknown_field_events,
 )
+from controller.runtime.kind import InstalledSchema
+from controller.runtime.plan import Event
 from tests.runtime.kit import NOW
 
 BEGINNING = "unknown to this API server, which drops them: "

@@ -17,7 +17,7 @@ from controller.runtime.plan import (
     Target,
     Write,
 )
-from controller.runtime.reconcile.repairs import (
+from controller.runtime.repairs import (
     FORGOTTEN_AFTER,
     LASTS,
     Repair,

@@ -9,7 +9,7 @@ import pytest
 from controller.kube.objects import KubeObject, ObjectMeta, View
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.plan import Event, MergePatch, StatusPatch
-from controller.runtime.reconcile.status import (
+from controller.runtime.status import (
     MESSAGE_INTERVAL,
     StatusDecision,
     StatusHistory,

@@ -12,7 +12,7 @@ import pytest
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS
 from controller.runtime.kind import Owned
-from controller.runtime.reconcile.status import (
+from controller.runtime.status import (
     HeldChild,
     event_of_held_children,
     held_children,

@@ -11,15 +11,15 @@ from msgspec.structs import replace
 
 from controller.kube.errors import Conflict, OutcomeUnknown, Status
 from controller.kube.resources import CONFIG_MAPS, PODS, SECRETS
-from controller.runtime.plan import Failure, Plan, Target, Write
-from controller.runtime.reconcile.execution import SlowStart
-from controller.runtime.reconcile.failed_groups import (
+from controller.runtime.execution import SlowStart
+from controller.runtime.failed_groups import (
     WAITS,
     FailedGroups,
     WriteOutcome,
     WriteResult,
     group_of,
 )
+from controller.runtime.plan import Failure, Plan, Target, Write
 from tests.runtime.kit import create, delete, patch, status_error, target
 
 HEAD, WORKER = (replace(create(name), target=target(name, scope)) for name, scope in

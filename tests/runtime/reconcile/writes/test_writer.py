@@ -12,11 +12,11 @@ from controller.apimachinery.ownership import OWNER_UID
 from controller.kube.errors import Conflict, NotSent, OutcomeUnknown, Status
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.expectations.expectation import reference_of
+from controller.runtime.expectation import reference_of
+from controller.runtime.failed_groups import LONGEST_QUOTE, WriteOutcome, WriteResult
 from controller.runtime.kind import NAMESPACE_TERMINATING, CreateError
 from controller.runtime.plan import Create, Failure, JsonPatch, Replace, Write
-from controller.runtime.reconcile.failed_groups import LONGEST_QUOTE, WriteOutcome, WriteResult
-from controller.runtime.reconcile.writer import Writer
+from controller.runtime.writer import Writer
 from tests.runtime.fences import SwitchableFence
 from tests.runtime.kit import OWNER, child, create, delete, patch, status_error, target
 from tests.runtime.recording import RecordingClient, RecordingExpectations

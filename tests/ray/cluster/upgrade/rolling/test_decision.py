@@ -15,7 +15,7 @@ from controller.ray.cluster.held_deletions import held_deletions
 from controller.ray.cluster.rollout import RevisionHistory, Rollout, Verdict
 from controller.ray.pods.hashes import template_digest
 from controller.ray.rolling import Moves
-from controller.runtime.reconcile.definitions import InstalledDefinition
+from controller.runtime.definitions import InstalledDefinition
 from tests.ray.cluster.support import NOW, cluster, pod, with_meta, with_status
 from tests.ray.cluster.upgrade.rolling.scenes import (
     OLD,

@@ -10,7 +10,7 @@ from controller.kube.objects import Condition, Pod
 from controller.ray.cluster.observation import Losses, PodHistory
 from controller.ray.cluster.rolling import is_explained
 from controller.ray.head import HEAD_SCOPE, worker_scope
-from controller.runtime.reconcile.definitions import InstalledDefinition
+from controller.runtime.definitions import InstalledDefinition
 from tests.ray.cluster.support import NOW, pod
 from tests.ray.cluster.upgrade.rolling.scenes import (
     answering,

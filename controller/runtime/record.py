@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from controller.apimachinery.ownership import is_owned_by, owner_uid, requested_owner
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
-from controller.runtime.expectations.expectation import (
+from controller.runtime.expectation import (
     ABSENT,
     TAKEN,
     Expectation,

@@ -37,7 +37,7 @@ from controller.runtime.debug import (
     cause,
     listing,
 )
-from controller.runtime.expectations.expectation import (
+from controller.runtime.expectation import (
     ABSENT,
     TAKEN,
     Deleted,
@@ -49,9 +49,9 @@ from controller.runtime.expectations.expectation import (
     is_newer,
     with_deletion,
 )
-from controller.runtime.expectations.overlay import Overlay, OverlayReader
-from controller.runtime.expectations.record import Owner, Record
+from controller.runtime.overlay import Overlay, OverlayReader
 from controller.runtime.plan import Change, Delete, Failure, Target, Write, verb_of
+from controller.runtime.record import Owner, Record
 
 T = TypeVar("T", bound=KubeObject)
 

@@ -20,17 +20,16 @@ import structlog
 from controller.apimachinery.custom_object import mapping
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
-from controller.runtime.errors import Terminal, leaves
-from controller.runtime.expectations.expectations import Expectations
-from controller.runtime.expectations.record import Owner
-from controller.runtime.kind import Kind, ObjectUnreadable, Observation
+from controller.runtime.execution import PlanExecution, PlanOutcome, Result
+from controller.runtime.executor import FAILED_READ, Executor
+from controller.runtime.expectations import Expectations
+from controller.runtime.kind import Kind, ObjectUnreadable, Observation, Terminal, leaves
 from controller.runtime.logs import ReconcileLog
 from controller.runtime.metrics import ControllerMetrics, ResultLabel
 from controller.runtime.plan import Event, ExternalCommand, Plan
-from controller.runtime.reconcile.execution import PlanExecution, PlanOutcome, Result
-from controller.runtime.reconcile.executor import FAILED_READ, Executor
-from controller.runtime.reconcile.status import error_status, held_children
+from controller.runtime.record import Owner
 from controller.runtime.recorder import Recorder
+from controller.runtime.status import error_status, held_children
 from workqueue import LOW_PRIORITY, Backoff, Clock, QueueMetrics, Workers, WorkQueue
 
 MIN_INTERVAL = 0.05

@@ -16,9 +16,10 @@ from controller.kube.client import PAGE_SIZE, Client
 from controller.kube.errors import KubeError
 from controller.kube.objects import KubeObject
 from controller.kube.resources import EVENTS, PODS
-from controller.runtime.expectations.expectation import ObjectReference, reference_of
-from controller.runtime.expectations.expectations import Expectations
-from controller.runtime.expectations.record import Owner, Questions
+from controller.runtime.execution import ExecutionState, SlowStart
+from controller.runtime.expectation import ObjectReference, reference_of
+from controller.runtime.expectations import Expectations
+from controller.runtime.failed_groups import Group, WriteOutcome
 from controller.runtime.kind import FailedCreate, LogText
 from controller.runtime.plan import (
     AnyLookup,
@@ -31,10 +32,9 @@ from controller.runtime.plan import (
     Write,
 )
 from controller.runtime.reasons import last_refusal
-from controller.runtime.reconcile.execution import ExecutionState, SlowStart
-from controller.runtime.reconcile.failed_groups import Group, WriteOutcome
-from controller.runtime.reconcile.repairs import SOMEBODY, WHOLE, Path, other_writer
-from controller.runtime.reconcile.writer import Writer, read_live
+from controller.runtime.record import Owner, Questions
+from controller.runtime.repairs import SOMEBODY, WHOLE, Path, other_writer
+from controller.runtime.writer import Writer, read_live
 
 _log = structlog.stdlib.get_logger("manta.expectations")
 

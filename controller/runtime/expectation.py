@@ -22,7 +22,7 @@ from controller.runtime.plan import Failure, Target, Write
 from informers import is_older
 
 if TYPE_CHECKING:
-    from controller.runtime.expectations.record import Record
+    from controller.runtime.record import Record
 
 T = TypeVar("T", bound=KubeObject)
 

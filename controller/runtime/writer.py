@@ -28,9 +28,9 @@ from controller.kube.errors import (
 from controller.kube.objects import KubeObject
 from controller.kube.resources import INSTALL_CRDS
 from controller.runtime.election import AlwaysLeader, Fence, while_leading
-from controller.runtime.expectations.expectation import reference_of
-from controller.runtime.expectations.expectations import Expectations
-from controller.runtime.expectations.record import Owner
+from controller.runtime.expectation import reference_of
+from controller.runtime.expectations import Expectations
+from controller.runtime.failed_groups import WriteOutcome, WriteResult, quote
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import (
     Change,
@@ -44,7 +44,7 @@ from controller.runtime.plan import (
     Write,
     subresource_of,
 )
-from controller.runtime.reconcile.failed_groups import WriteOutcome, WriteResult, quote
+from controller.runtime.record import Owner
 from informers import is_older
 
 

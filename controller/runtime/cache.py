@@ -15,7 +15,7 @@ from controller.kube.objects import KubeObject, ObjectList
 from controller.kube.resources import INSTALL_CRDS, Resource
 from controller.kube.source import translate_errors
 from controller.runtime.debug import InformerEntry, cause
-from controller.runtime.errors import SyncTimeout
+from controller.runtime.kind import SyncTimeout
 from informers import ConnectionRefused, Failed, SharedInformer, SourceError, Undecodable, is_older
 
 # Confirms a cache against a quorum read before anything is written (EXP-27).

@@ -19,7 +19,7 @@ from controller.kube.errors import KubeError
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.kube.source import ResourceSource, is_served
-from controller.runtime.caches.cache import (
+from controller.runtime.cache import (
     Cache,
     CacheBarrier,
     CacheScope,
@@ -27,7 +27,18 @@ from controller.runtime.caches.cache import (
     explain,
     unready,
 )
-from controller.runtime.caches.watches import (
+from controller.runtime.controller import Controller
+from controller.runtime.expectations import Expectations
+from controller.runtime.kind import (
+    Kind,
+    ObjectUnreadable,
+    References,
+    ServerUnusable,
+    SyncTimeout,
+    leaves,
+)
+from controller.runtime.overlay import Overlay
+from controller.runtime.watches import (
     ASK,
     ResourceWatch,
     enqueue_handler,
@@ -38,11 +49,6 @@ from controller.runtime.caches.watches import (
     wait_until_known,
     warn_not_served,
 )
-from controller.runtime.errors import ServerUnusable, SyncTimeout, leaves
-from controller.runtime.expectations.expectations import Expectations
-from controller.runtime.expectations.overlay import Overlay
-from controller.runtime.kind import Kind, ObjectUnreadable, References
-from controller.runtime.reconcile.controller import Controller
 from informers import (
     Added,
     Clock,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
-from controller.runtime.expectations.record import Owner, Record
+from controller.runtime.failed_groups import FailedGroups, WriteOutcome, WriteResult
 from controller.runtime.plan import (
     Event,
     Failure,
@@ -26,9 +26,9 @@ from controller.runtime.plan import (
     subresource_of,
     verb_of,
 )
-from controller.runtime.reconcile.failed_groups import FailedGroups, WriteOutcome, WriteResult
-from controller.runtime.reconcile.repairs import Repairs
-from controller.runtime.reconcile.status import HeldChild, StatusHistory
+from controller.runtime.record import Owner, Record
+from controller.runtime.repairs import Repairs
+from controller.runtime.status import HeldChild, StatusHistory
 
 
 class Result(Enum):

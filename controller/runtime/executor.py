@@ -19,7 +19,22 @@ from controller.apimachinery.patches import holds_list
 from controller.apimachinery.redaction import fold
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
-from controller.runtime.expectations.expectations import Expectations
+from controller.runtime.execution import (
+    ExecutionState,
+    PlanExecution,
+    PlanOutcome,
+    Result,
+    aggregate_events,
+    record_of,
+)
+from controller.runtime.expectations import Expectations
+from controller.runtime.failed_groups import (
+    FailedGroups,
+    WriteOutcome,
+    WriteResult,
+    group_of,
+)
+from controller.runtime.lookups import LookupReader, UnknownWrites, subject_of
 from controller.runtime.plan import (
     Create,
     Event,
@@ -31,22 +46,7 @@ from controller.runtime.plan import (
     subresource_of,
     verb_of,
 )
-from controller.runtime.reconcile.execution import (
-    ExecutionState,
-    PlanExecution,
-    PlanOutcome,
-    Result,
-    aggregate_events,
-    record_of,
-)
-from controller.runtime.reconcile.failed_groups import (
-    FailedGroups,
-    WriteOutcome,
-    WriteResult,
-    group_of,
-)
-from controller.runtime.reconcile.lookups import LookupReader, UnknownWrites, subject_of
-from controller.runtime.reconcile.repairs import (
+from controller.runtime.repairs import (
     CONTESTED_FIELDS,
     CONTESTED_REASON,
     FORGOTTEN_AFTER,
@@ -54,14 +54,14 @@ from controller.runtime.reconcile.repairs import (
     sentences_of,
     with_contested,
 )
-from controller.runtime.reconcile.status import (
+from controller.runtime.status import (
     conditions_in,
     event_of_held_children,
     named_children,
     stored_status,
     with_held_children,
 )
-from controller.runtime.reconcile.writer import Writer
+from controller.runtime.writer import Writer
 
 BATCH = 64
 """Maximum writes of one reconcile; the next reconcile carries out the rest of the plan."""

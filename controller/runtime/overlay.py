@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import Resource
-from controller.runtime.expectations.expectation import (
+from controller.runtime.expectation import (
     Deleted,
     Expectation,
     ObjectReference,
@@ -29,8 +29,8 @@ from controller.runtime.expectations.expectation import (
     with_answer,
     with_deletion,
 )
-from controller.runtime.expectations.record import Record
 from controller.runtime.kind import InstalledSchema, ObjectUnreadable, Unreadable
+from controller.runtime.record import Record
 from informers import Lister, Undecodable, is_older
 
 T = TypeVar("T", bound=KubeObject)

@@ -1,1 +1,0 @@
-"""The informers of a controller, and how their events become keys of its queue."""

@@ -1,1 +1,0 @@
-"""Reads that include the process's own writes: the overlay and its barrier."""
