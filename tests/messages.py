@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from controller.apimachinery.conditions import ConditionSet
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.runtime.plan import Event
 
 _FAULTS: Final = {

@@ -25,7 +25,6 @@ from controller.kube.credentials import SERVICE_ACCOUNT, Credentials
 from controller.kube.errors import ConfigurationError
 from controller.kube.http import HttpTransport
 from controller.kube.objects import KubeObject
-from controller.kube.prometheus import RestClientMetrics
 from controller.kube.resources import CERTIFICATES, SECRETS, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, FeatureGates
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
@@ -37,6 +36,7 @@ from controller.ray.fleet import FleetCollector
 from controller.ray.job import JobCollector
 from controller.ray.service import ServiceCollector
 from controller.runtime.election import AlwaysLeader, FencedTransport, ThreadedElection
+from controller.runtime.metrics import RestClientMetrics
 from controller.runtime.operator import Operator
 from controller.runtime.settings import HIGHEST_PORT, Settings
 

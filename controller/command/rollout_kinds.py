@@ -9,7 +9,7 @@ import msgspec
 
 from controller.apimachinery.conditions import READY, find_condition
 from controller.apimachinery.custom_object import dig, mapping, without_nulls
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.command.connection import CommandFailed
 from controller.kube.resources import Resource
 from controller.ray.api import RAYCLUSTERS, labels

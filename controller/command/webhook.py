@@ -20,7 +20,7 @@ import structlog
 from aiohttp import web
 
 from controller.apimachinery.certificates import Certificate, expiry, issued_once
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.command.planning.snapshot import Snapshot
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, Conflict, KubeError, NotFound

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
-from controller.apimachinery.ownership import is_owned_by, owner_reference
+from controller.apimachinery.metadata import is_owned_by, owner_reference
 from controller.devcluster.gateway_api import (
     GATEWAY_CLASSES,
     Listening,

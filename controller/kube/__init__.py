@@ -4,11 +4,10 @@ The public modules, the only ones that other packages import (`make lint` checks
 
 - `client`: the verbs of the API, typed by resource.
 - `resources`, `objects`, `errors`: what is read, its typed views, and the exceptions.
-- `transport`: the seam to a server, which tests replace; `http` implements it.
+- `transport`: the seam to a server, which tests replace; `http` implements it, and imports aiohttp
+  for dashboards too.
 - `credentials`: the interface, and those of a pod; `kubeconfig` finds those of the process.
 - `source`: lists and watches for informers, and which optional APIs a server has.
-- `prometheus`: metrics of clients.
-- `lean_aiohttp`: aiohttp, for dashboards, which may be the first to import it.
 
 They are modules rather than names of this package because their costs differ by two orders of
 magnitude. Most importers need types only; `http` loads aiohttp, and exec plugins of a kubeconfig

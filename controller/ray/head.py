@@ -11,9 +11,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from controller.apimachinery.ownership import is_owned_by, owner_reference
-from controller.apimachinery.problem import Problem
-from controller.apimachinery.template import read_template, service_problem
+from controller.apimachinery.metadata import is_owned_by, owner_reference
+from controller.apimachinery.validation import Problem, read_template, service_problem
 from controller.kube.objects import RAY_PORT, KubeObject, Pod, Service
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import labels

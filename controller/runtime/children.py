@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from controller.apimachinery.conditions import READY, ConditionSet
 from controller.apimachinery.custom_object import mapping, mappings
-from controller.apimachinery.ownership import owner_reference
+from controller.apimachinery.metadata import owner_reference
 from controller.apimachinery.patches import difference, holds_list
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.runtime.plan import (

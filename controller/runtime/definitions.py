@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from controller.apimachinery.conditions import READY, ConditionSet, find_condition, stored_message
 from controller.apimachinery.custom_object import IdentityMemo, mapping, read_conditions
 from controller.apimachinery.object_schema import ObjectSchema, UnknownField
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import INSTALL_CRDS, PODS, Resource
 from controller.runtime.kind import CacheReader, InstalledSchema

@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from controller.apimachinery.conditions import rfc3339
-from controller.apimachinery.ownership import owner_uid
+from controller.apimachinery.metadata import owner_uid
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.runtime.debug import (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 from msgspec import Struct, field
 
 from controller.apimachinery.object_schema import ObjectSchema
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import Resource
 from controller.runtime.children import Seen
@@ -28,7 +28,7 @@ T = TypeVar("T", bound=KubeObject)
 Observation = TypeVar("Observation")
 
 OWNER_INDEX = "owner"
-"""Index by uid of the owner (`apimachinery.ownership`), present for every owned resource. Planners
+"""Index by uid of the owner (`apimachinery.metadata`), present for every owned resource. Planners
 read it with `owned_by`.
 """
 

@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 
 from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.metadata import is_owned_by
 from controller.kube.client import PAGE_SIZE, Client
 from controller.kube.errors import KubeError
 from controller.kube.objects import KubeObject

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from controller.apimachinery.ownership import is_owned_by, owner_uid, requested_owner
+from controller.apimachinery.metadata import is_owned_by, owner_uid, requested_owner
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.runtime.expectation import (

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias, cast
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import CONTESTED, ConditionSet, without_times
-from controller.apimachinery.ownership import owns_field
+from controller.apimachinery.metadata import owns_field
 from controller.kube.resources import PODS
 from controller.runtime.plan import (
     DELETED_AGAIN,

@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from controller.apimachinery.names import is_dns_label
+from controller.apimachinery.metadata import is_dns_label
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 """Severities, from the most verbose to the least."""

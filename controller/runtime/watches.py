@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 
 import structlog
 
-from controller.apimachinery.ownership import index_by_owner, refers_to
+from controller.apimachinery.metadata import index_by_owner, refers_to
 from controller.kube.client import Client
 from controller.kube.errors import Forbidden, KubeError
 from controller.kube.objects import KubeObject

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from controller.apimachinery.ownership import OWNER_UID, is_owned_by, requested_owner
+from controller.apimachinery.metadata import OWNER_UID, is_owned_by, requested_owner
 from controller.apimachinery.patches import apply_merge_patch
 from controller.kube.client import Client
 from controller.kube.errors import (

@@ -16,7 +16,7 @@ from controller.apimachinery.conditions import (
     time_of,
 )
 from controller.apimachinery.custom_object import in_canonical_order, read_conditions
-from controller.apimachinery.ownership import ownership_text
+from controller.apimachinery.metadata import ownership_text
 from controller.kube.objects import ObjectMeta, OwnerReference
 from controller.runtime.status import add_finalizer, remove_finalizer
 from tests.runtime.kit import target

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.apimachinery.names import ALPHABET, child_name, has_generated_suffix, suffix
+from controller.apimachinery.metadata import ALPHABET, child_name, has_generated_suffix, suffix
 from controller.apimachinery.redaction import fold
 
 BASE = {"owner_uid": "u", "group": "g", "position": 0, "revision": "10"}

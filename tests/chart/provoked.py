@@ -19,8 +19,8 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from controller.kube.client import Client
-from controller.kube.prometheus import RestClientMetrics
 from controller.runtime.kind import Kind
+from controller.runtime.metrics import RestClientMetrics
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
 from controller.testing.cluster import Cluster, RunningOperator

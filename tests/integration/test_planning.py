@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.apimachinery.ownership import owner_reference
+from controller.apimachinery.metadata import owner_reference
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.planning.net_changes import ObjectPlan
 from controller.command.planning.planner import Planner

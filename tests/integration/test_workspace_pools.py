@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.apimachinery.ownership import OWNER_UID
+from controller.apimachinery.metadata import OWNER_UID
 from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS

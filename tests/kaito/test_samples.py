@@ -9,7 +9,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import InferenceSet, validate_inference_set
 from controller.kaito.api.revisions import revision_hash

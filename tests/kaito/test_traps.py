@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.config_maps import OPTIONS_MAPS
 from controller.kaito.api.karpenter import NODES

@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry
 from controller.kube import errors
 from controller.kube.client import Client
 from controller.kube.objects import KubeObject, Pod
-from controller.kube.prometheus import RestClientMetrics
 from controller.kube.resources import PODS, SERVICES
+from controller.runtime.metrics import RestClientMetrics
 from tests.kube.fakes import HTML, POD, FakeTransport, answer, client, status_body
 
 TARGET = (PODS, "default", "a")

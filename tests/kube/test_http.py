@@ -31,12 +31,12 @@ from controller.kube.http import (
     _socket,
     limit_read_buffers,
 )
-from controller.kube.prometheus import RestClientMetrics
 from controller.kube.resources import PODS
 from controller.kube.responses import MAX_BODY
 from controller.kube.source import ResourceSource
 from controller.kube.transport import Request
 from controller.runtime.election import FencedTransport
+from controller.runtime.metrics import RestClientMetrics
 from controller.runtime.watches import ASK
 from informers import Disconnected, SourceError
 from tests.fakes.clean_up import ends_in_a_cancelled_task

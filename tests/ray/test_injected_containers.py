@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import FeatureGates

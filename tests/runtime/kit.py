@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from controller.apimachinery.ownership import index_by_owner
+from controller.apimachinery.metadata import index_by_owner
 from controller.kube.errors import Status, StatusError, error_for
 from controller.kube.objects import ConfigMap, KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, Resource

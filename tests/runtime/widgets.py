@@ -23,8 +23,7 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
 from controller.apimachinery.conditions import ConditionSet
-from controller.apimachinery.names import child_name
-from controller.apimachinery.ownership import owner_reference
+from controller.apimachinery.metadata import child_name, owner_reference
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.objects import KubeObject, View

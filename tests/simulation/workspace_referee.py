@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from controller.apimachinery.ownership import OWNER_UID
+from controller.apimachinery.metadata import OWNER_UID
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, cast
 
 import msgspec
 
-from controller.apimachinery.names import has_generated_suffix
+from controller.apimachinery.metadata import has_generated_suffix
 from controller.command.planning.dry_run import DryRun, Refusal
 from controller.command.planning.snapshot import group_of, name_pattern, owner_uid
 from controller.command.planning.upgrades import Rolling, RolloutPlan

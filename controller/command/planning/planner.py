@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from controller.apimachinery.custom_object import mapping
 from controller.apimachinery.object_schema import by_document, read_schemas
 from controller.apimachinery.patches import difference
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.command.manifests import (
     is_of_shape,
     is_strict,

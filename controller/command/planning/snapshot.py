@@ -15,7 +15,7 @@ import msgspec
 
 from controller.apimachinery.conditions import is_true, rfc3339
 from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.ownership import index_by_owner
+from controller.apimachinery.metadata import index_by_owner
 from controller.apimachinery.patches import apply_merge_patch, json_patch
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import PODS, Resource

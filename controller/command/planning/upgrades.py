@@ -12,8 +12,8 @@ import msgspec
 
 from controller.apimachinery.conditions import READY
 from controller.apimachinery.custom_object import dig, mapping, without_nulls
-from controller.apimachinery.problem import Problem
 from controller.apimachinery.quantity import ZERO
+from controller.apimachinery.validation import Problem
 from controller.command.planning.snapshot import group_of, owner_uid
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, labels

@@ -15,7 +15,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
-from controller.apimachinery.ownership import owner_reference
+from controller.apimachinery.metadata import owner_reference
 from controller.devcluster.nodes.components import ComponentContext, delete_seen, suffix
 from controller.devcluster.nodes.objects import (
     DEPLOYMENTS,

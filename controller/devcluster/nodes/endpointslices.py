@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from controller.apimachinery.ownership import owner_reference
+from controller.apimachinery.metadata import owner_reference
 from controller.devcluster.nodes.components import (
     ComponentContext,
     Enqueue,

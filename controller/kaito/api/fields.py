@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.api.workspace import (

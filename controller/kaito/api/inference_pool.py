@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from controller.apimachinery.conditions import ConditionSet
-from controller.apimachinery.ownership import is_owned_by, owner_reference, ownership_text
+from controller.apimachinery.metadata import is_owned_by, owner_reference, ownership_text
 from controller.kaito.api import labels
 from controller.kaito.api.status import what_failed
 from controller.kube.objects import KubeObject, ObjectMeta

@@ -11,14 +11,13 @@ from typing import Annotated, Any, ClassVar, Final
 import msgspec
 
 from controller.apimachinery.custom_object import CustomObject, only, parse, read_conditions
-from controller.apimachinery.problem import Problem
 from controller.apimachinery.schedule import (
     InvalidDuration,
     InvalidSchedule,
     parse_schedule,
     read_duration,
 )
-from controller.apimachinery.template import malformed
+from controller.apimachinery.validation import Problem, malformed
 from controller.kaito.api.fields import FieldError, as_problem, invalid_value, missing_field, via
 from controller.kaito.api.labels import label_problem
 from controller.kaito.api.options import KaitoOptions

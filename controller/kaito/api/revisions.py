@@ -15,8 +15,8 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import in_canonical_order, mapping, parse
-from controller.apimachinery.go_encoding import go_json
 from controller.apimachinery.quantity import ZERO, parse_quantity
+from controller.apimachinery.user_yaml import go_json
 from controller.kaito.api import labels
 from controller.kaito.api.workspace import Body, Workspace, WorkspaceSpec, child
 from controller.kube.objects import ControllerRevision, ObjectMeta

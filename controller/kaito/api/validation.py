@@ -10,9 +10,8 @@ from typing import Final
 import msgspec
 
 from controller.apimachinery.custom_object import parse
-from controller.apimachinery.problem import Problem
 from controller.apimachinery.quantity import InvalidQuantity
-from controller.apimachinery.template import malformed
+from controller.apimachinery.validation import Problem, malformed
 from controller.kaito.api import labels
 from controller.kaito.api.fields import (
     EMPTY,

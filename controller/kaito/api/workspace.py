@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import msgspec
 
 from controller.apimachinery.custom_object import CustomObject, only, read_conditions
-from controller.apimachinery.ownership import owner_reference
+from controller.apimachinery.metadata import owner_reference
 from controller.kaito.api import labels
 from controller.kube.objects import ObjectMeta, View
 from controller.kube.resources import Resource

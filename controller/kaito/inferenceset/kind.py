@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from controller.apimachinery.custom_object import IdentityMemo
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kaito.api import inference_pool
 from controller.kaito.api.definitions import (
     SET_TEMPLATE_FIELDS,

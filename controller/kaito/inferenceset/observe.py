@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import conditions_of, dig, status_of
-from controller.apimachinery.names import suffix
-from controller.apimachinery.ownership import is_owned_by, ownership_text
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.metadata import is_owned_by, ownership_text, suffix
+from controller.apimachinery.validation import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.inference_pool import SeenInferencePool, observe_inference_pool
 from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet, InferenceSetSpec

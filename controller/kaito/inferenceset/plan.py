@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.custom_object import dig
-from controller.apimachinery.ownership import owner_reference
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.metadata import owner_reference
 from controller.apimachinery.schedule import parse_schedule, read_duration
+from controller.apimachinery.validation import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import leave_as_it_is
 from controller.kaito.api.inference_pool import pool_writes

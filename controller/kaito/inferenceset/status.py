@@ -16,7 +16,7 @@ from controller.apimachinery.conditions import (
 )
 from controller.apimachinery.custom_object import conditions_of, dig, mapping
 from controller.apimachinery.patches import difference
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.inference_pool import set_pool_condition
 from controller.kaito.api.options import Runtime

@@ -36,7 +36,7 @@ from controller.kaito.presets.models import (
 )
 from controller.kube.client import Client
 from controller.kube.errors import KubeError
-from controller.kube.lean_aiohttp import aiohttp, plain_session, read_body
+from controller.kube.http import aiohttp, plain_session, read_body
 from controller.kube.objects import secret_text
 from controller.kube.resources import SECRETS
 from controller.runtime.plan import ExternalCommand, Subscription

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import READY, parse_rfc3339, rfc3339, time_of
-from controller.apimachinery.ownership import owner_uid
+from controller.apimachinery.metadata import owner_uid
 from controller.kaito.api.karpenter import NodeClaim
 from controller.kaito.api.options import ClaimSettings
 from controller.kaito.api.status import NODE_CLAIM_READY, ConditionFacts, cut

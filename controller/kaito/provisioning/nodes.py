@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from controller.apimachinery.ownership import OWNER_UID
+from controller.apimachinery.metadata import OWNER_UID
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, GpuNode
 from controller.kaito.api.options import KaitoOptions, image_family

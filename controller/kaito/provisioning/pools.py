@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from controller.apimachinery.conditions import READY, time_of
-from controller.apimachinery.ownership import OWNER_UID
+from controller.apimachinery.metadata import OWNER_UID
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_POOLS, NodeClassSettings, NodePool
 from controller.kaito.api.labels import name_in

@@ -10,8 +10,7 @@ import yaml
 from msgspec import Struct
 
 from controller.apimachinery.custom_object import dig
-from controller.apimachinery.go_encoding import go_json
-from controller.apimachinery.user_yaml import InvalidYaml
+from controller.apimachinery.user_yaml import InvalidYaml, go_json
 from controller.kaito.api import labels
 from controller.kaito.api.config_maps import TRAINING_KEY, read_options
 from controller.kaito.api.options import KaitoOptions

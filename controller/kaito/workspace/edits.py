@@ -16,8 +16,8 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.problem import Problem
 from controller.apimachinery.quantity import InvalidQuantity
+from controller.apimachinery.validation import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.fields import INVALID, as_problem
 from controller.kaito.api.revisions import WorkspaceRevision, is_revision_hash, stored_specification

@@ -12,8 +12,8 @@ import msgspec
 import structlog
 
 from controller.apimachinery.custom_object import SpecificationMemo
-from controller.apimachinery.ownership import OWNER_UID
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.metadata import OWNER_UID
+from controller.apimachinery.validation import Problem
 from controller.kaito.api.definitions import WORKSPACE_FIELDS, is_left_as_it_is, template_fields
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.options import KaitoOptions

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from controller.apimachinery.conditions import is_true
 from controller.apimachinery.custom_object import conditions_of
-from controller.apimachinery.ownership import is_owned_by, ownership_text
+from controller.apimachinery.metadata import is_owned_by, ownership_text
 from controller.apimachinery.redaction import last_error
 from controller.kaito.api import labels
 from controller.kaito.api.config_maps import OPTIONS_MAPS

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import status_of
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.config_maps import (
     inference_config_errors,

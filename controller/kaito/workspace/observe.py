@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from controller.apimachinery.conditions import READY
 from controller.apimachinery.custom_object import SpecificationMemo
-from controller.apimachinery.ownership import owner_uid
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.metadata import owner_uid
+from controller.apimachinery.validation import Problem
 from controller.kaito.api import karpenter, labels
 from controller.kaito.api.inference_pool import SeenInferencePool, observe_inference_pool
 from controller.kaito.api.options import KaitoOptions, Provisioner

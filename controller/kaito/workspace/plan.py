@@ -13,7 +13,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import counted_from, time_of
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import leave_as_it_is
 from controller.kaito.api.inference_pool import pool_writes

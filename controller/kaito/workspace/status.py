@@ -16,7 +16,7 @@ from controller.apimachinery.conditions import (
     stored_message,
 )
 from controller.apimachinery.custom_object import conditions_of
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kaito.api.inference_pool import set_pool_condition
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
 from controller.kaito.api.labels import streaming_annotations

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import (
     PLUGIN_POD_GROUPS,

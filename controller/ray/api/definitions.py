@@ -23,7 +23,7 @@ from controller.apimachinery.schema import (
     rules,
     served_version,
 )
-from controller.apimachinery.template import NO_CONTAINER
+from controller.apimachinery.validation import NO_CONTAINER
 from controller.ray.api import rayclusterfleet, raycronjob, rayservice
 from controller.ray.api.names import RayObject
 from controller.ray.api.ray_options import RAY, unknown_words

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from controller.apimachinery.problem import Problem
-from controller.apimachinery.template import field_or_annotation
+from controller.apimachinery.validation import Problem, field_or_annotation
 from controller.ray.api import labels
 from controller.ray.api.raycluster import (
     ClusterSpec,

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from controller.apimachinery.custom_object import CustomObject, dig, mapping
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.resources import CLAIMS, Resource
 from controller.ray.api import labels
 from controller.ray.api.labels import MANAGED_BY_US

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Final
 import msgspec
 
 from controller.apimachinery.custom_object import dig, only, read_conditions
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import View
 from controller.kube.resources import Resource
 from controller.ray.api.feature_gates import FeatureGates

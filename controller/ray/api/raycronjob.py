@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 
 from controller.apimachinery.custom_object import only, read_conditions
-from controller.apimachinery.problem import Problem
 from controller.apimachinery.schedule import InvalidSchedule, Schedule, parse_schedule
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import ObjectMeta, View
 from controller.kube.resources import Resource
 from controller.ray.api.feature_gates import FeatureGates

@@ -21,9 +21,8 @@ from controller.apimachinery.custom_object import (
     parse,
     read_conditions,
 )
-from controller.apimachinery.problem import Problem
 from controller.apimachinery.schedule import InvalidDuration, read_duration
-from controller.apimachinery.template import service_problem
+from controller.apimachinery.validation import Problem, service_problem
 from controller.kube.objects import ObjectMeta, View
 from controller.kube.resources import Resource
 from controller.ray.api import labels

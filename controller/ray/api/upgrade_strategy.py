@@ -7,8 +7,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from controller.apimachinery.problem import Problem
-from controller.apimachinery.template import read_annotation
+from controller.apimachinery.validation import Problem, read_annotation
 from controller.kube.objects import View
 from controller.ray.api import labels
 

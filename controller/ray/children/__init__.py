@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, cast
 import msgspec
 
 from controller.apimachinery.conditions import time_of
-from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.metadata import is_owned_by
 from controller.apimachinery.patches import difference, holds_list
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource

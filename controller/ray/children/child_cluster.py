@@ -7,8 +7,7 @@ from itertools import chain
 from typing import Any, Final, cast
 
 from controller.apimachinery.custom_object import dig, mapping
-from controller.apimachinery.names import short_child_name
-from controller.apimachinery.ownership import owner_reference
+from controller.apimachinery.metadata import owner_reference, short_child_name
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import Resource
 from controller.ray.api import labels

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from controller.apimachinery.custom_object import dig
-from controller.apimachinery.ownership import owner_reference, ownership_text
+from controller.apimachinery.metadata import owner_reference, ownership_text
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
 from controller.kube.objects import Gang, KubeObject, ObjectMeta
 from controller.kube.resources import (

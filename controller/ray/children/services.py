@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from controller.apimachinery.ownership import owner_reference
+from controller.apimachinery.metadata import owner_reference
 from controller.apimachinery.patches import difference
 from controller.kube.objects import ObjectMeta, Pod, Service, ServiceSpec
 from controller.kube.resources import SERVICES, Resource

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from controller.apimachinery.conditions import tells
-from controller.apimachinery.ownership import ownership_text
+from controller.apimachinery.metadata import ownership_text
 from controller.kube.objects import KubeObject, ObjectMeta, Service
 from controller.kube.resources import (
     CERTIFICATES,

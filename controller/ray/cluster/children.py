@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.metadata import is_owned_by
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
 from controller.kube.objects import KubeObject, ObjectMeta, PersistentVolumeClaim, Service
 from controller.kube.resources import (

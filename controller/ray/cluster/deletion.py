@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import parse_rfc3339, rfc3339
-from controller.apimachinery.ownership import ownership_text
+from controller.apimachinery.metadata import ownership_text
 from controller.kube.resources import JOBS, PODS
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_head

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from controller.apimachinery.ownership import ownership_text
+from controller.apimachinery.metadata import ownership_text
 from controller.apimachinery.patches import replacement
 from controller.kube.objects import Node, Pod, PodDisruptionBudget
 from controller.kube.resources import DISRUPTION_BUDGETS, NODES, PODS

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import READY
-from controller.apimachinery.problem import overwrite_command
+from controller.apimachinery.validation import overwrite_command
 from controller.kube.objects import Pod
 from controller.kube.resources import JOBS
 from controller.ray.api.names import KUBERAY_NOUNS, PROVISIONED, SUSPENDED

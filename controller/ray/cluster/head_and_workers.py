@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct
 
-from controller.apimachinery.names import child_name
+from controller.apimachinery.metadata import child_name
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import labels

@@ -18,7 +18,7 @@ from controller.apimachinery.custom_object import (
     mapping,
     mappings,
 )
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import Certificate, KubeObject
 from controller.kube.resources import (
     CLAIMS,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from controller.apimachinery.conditions import JobEnd, job_end, time_of
 from controller.apimachinery.custom_object import IdentityMemo, status_of
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import Job, Pod, PodDisruptionBudget
 from controller.ray.api import labels
 from controller.ray.api.names import HEAD_POD_READY, SUSPENDED, SUSPENDING

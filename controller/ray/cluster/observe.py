@@ -10,8 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import SpecificationMemo
-from controller.apimachinery.ownership import is_owned_by, ownership_text
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.metadata import is_owned_by, ownership_text
+from controller.apimachinery.validation import Problem
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import MULTI_HOST_INDEXING

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from controller.apimachinery.conditions import rfc3339, time_of
 from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.ownership import is_owned_by, owns_field
+from controller.apimachinery.metadata import is_owned_by, owns_field
 from controller.kube.objects import ObjectMeta, Secret, SecretMeta
 from controller.kube.resources import SECRETS
 from controller.ray.api import labels

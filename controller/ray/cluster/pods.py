@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339, time_of
-from controller.apimachinery.problem import overwrite_command
+from controller.apimachinery.validation import overwrite_command
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import labels

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
 from controller.apimachinery.custom_object import dig, mapping
-from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.metadata import is_owned_by
 from controller.kube.objects import Job, KubeObject, Pod
 from controller.kube.resources import JOBS
 from controller.ray.api import labels

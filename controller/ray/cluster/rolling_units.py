@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from controller.apimachinery.conditions import ConditionSet
 from controller.apimachinery.custom_object import dig
-from controller.apimachinery.names import suffix
+from controller.apimachinery.metadata import suffix
 from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.api.names import GROUPS_UPGRADING

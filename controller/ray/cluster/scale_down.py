@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable
 
 from msgspec.structs import replace
 
-from controller.apimachinery.names import suffix
+from controller.apimachinery.metadata import suffix
 from controller.kube.objects import Pod
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready

@@ -8,8 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.names import suffix
-from controller.apimachinery.ownership import is_owned_by
+from controller.apimachinery.metadata import is_owned_by, suffix
 from controller.kube.objects import ControllerRevision, Pod
 from controller.kube.resources import CONTROLLER_REVISIONS
 from controller.ray.api import labels

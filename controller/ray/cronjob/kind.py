@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.custom_object import SpecificationMemo
+from controller.apimachinery.metadata import owner_reference
 from controller.apimachinery.object_schema import ObjectSchema
-from controller.apimachinery.ownership import owner_reference
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.ray.api import labels
 from controller.ray.api.definitions import job_fields, unknown_field_finder
 from controller.ray.api.raycronjob import (

@@ -13,8 +13,8 @@ from msgspec import Struct, field
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import SpecificationMemo, status_of
-from controller.apimachinery.ownership import is_owned_by, ownership_text
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.metadata import is_owned_by, ownership_text
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import KubeObject
 from controller.ray.api import labels
 from controller.ray.api.raycronjob import RAYCRONJOBS, RayCronJob, ValidCronJob

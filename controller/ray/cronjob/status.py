@@ -17,7 +17,7 @@ from controller.apimachinery.conditions import (
     stored_message,
     time_of,
 )
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.ray.api.raycronjob import ConcurrencyPolicy, ValidCronJob
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cronjob.observe import CronJobObservation, JobRun, RunPhase, job_name

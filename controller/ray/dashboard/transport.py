@@ -12,7 +12,7 @@ from yarl import URL
 
 from controller.kube.client import Client
 from controller.kube.errors import KubeError, NotSent, UnexpectedResponse
-from controller.kube.lean_aiohttp import aiohttp, plain_session, read_body
+from controller.kube.http import aiohttp, plain_session, read_body
 from controller.kube.resources import Resource
 from controller.ray.dashboard import NoResponse, TooLarge, Unreachable
 

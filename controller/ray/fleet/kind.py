@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import SpecificationMemo
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import ObjectMeta
 from controller.ray.api import labels
 from controller.ray.api.definitions import CLUSTER_FIELDS, unknown_field_finder

@@ -18,9 +18,15 @@ from controller.apimachinery.custom_object import (
     status_of,
     unreadable_conditions,
 )
-from controller.apimachinery.names import ALPHABET, SUFFIX_LENGTH, suffix
-from controller.apimachinery.ownership import is_owned_by, owner_reference, ownership_text
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.metadata import (
+    ALPHABET,
+    SUFFIX_LENGTH,
+    is_owned_by,
+    owner_reference,
+    ownership_text,
+    suffix,
+)
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import ObjectMeta
 from controller.ray.api import labels
 from controller.ray.api.names import HEAD_POD_READY, PROVISIONED, SUSPENDED

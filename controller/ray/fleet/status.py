@@ -22,7 +22,7 @@ from controller.apimachinery.conditions import (
 )
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.patches import difference
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.ray.api.rayclusterfleet import RayClusterFleet
 from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.fleet.observe import Copy, FleetObservation

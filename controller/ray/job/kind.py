@@ -10,7 +10,7 @@ from prometheus_client.core import Metric
 
 from controller.apimachinery.conditions import time_of
 from controller.apimachinery.custom_object import IdentityMemo, SpecificationMemo, status_of
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.resources import VOLCANO_POD_GROUPS
 from controller.ray.api.batch_schedulers import VOLCANO, job_problem
 from controller.ray.api.definitions import unknown_field_finder

@@ -12,8 +12,8 @@ from typing import Any, Final
 from msgspec import Struct, field
 
 from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.ownership import is_owned_by
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.metadata import is_owned_by
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import Job, Pod, Service
 from controller.ray.api import labels
 from controller.ray.api.pod_state import condition, has_never_run, ray_status

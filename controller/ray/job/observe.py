@@ -9,9 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import SpecificationMemo, mapping, status_of
-from controller.apimachinery.names import short_child_name
-from controller.apimachinery.ownership import is_owned_by, owner_reference
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.metadata import is_owned_by, owner_reference, short_child_name
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import Job, KubeObject, ObjectMeta, Pod
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import labels

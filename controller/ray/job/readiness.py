@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from controller.apimachinery.conditions import READY, ConditionSet, find_condition, rfc3339
 from controller.apimachinery.custom_object import conditions_of, mapping
-from controller.apimachinery.ownership import ownership_text
+from controller.apimachinery.metadata import ownership_text
 from controller.apimachinery.redaction import excerpt, last_error, redact
 from controller.kube.objects import Job, ObjectMeta
 from controller.kube.resources import JOBS

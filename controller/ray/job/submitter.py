@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from controller.apimachinery.conditions import job_end, template_containers, time_of
 from controller.apimachinery.custom_object import dig, mapping
-from controller.apimachinery.go_encoding import go_json, go_quote
-from controller.apimachinery.ownership import owner_reference
+from controller.apimachinery.metadata import owner_reference
+from controller.apimachinery.user_yaml import go_json, go_quote
 from controller.kube.objects import Container, ContainerStatus, Job, ObjectMeta, Pod
 from controller.kube.resources import JOBS
 from controller.ray.api import FeatureGates, labels

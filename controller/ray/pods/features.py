@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from controller.apimachinery.custom_object import dig
-from controller.apimachinery.template import plain_path
+from controller.apimachinery.validation import plain_path
 from controller.kube.objects import Pod
 from controller.ray.api.lifetime_options import grace_of
 from controller.ray.api.names import (

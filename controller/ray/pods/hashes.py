@@ -12,7 +12,7 @@ import msgspec
 
 from controller.apimachinery.custom_object import copied, in_canonical_order, mapping
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
-from controller.apimachinery.template import plain_path
+from controller.apimachinery.validation import plain_path
 from controller.ray.api.labels import MANAGED_BY_US
 
 # The canonical form of specifications: equivalent specifications have the same one.

@@ -14,7 +14,7 @@ from controller.apimachinery.conditions import (
     rfc3339,
     time_of,
 )
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import KubeObject
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, SERVICES, Resource
 from controller.ray.api.names import is_suspension_asked

@@ -14,7 +14,7 @@ from controller.apimachinery.conditions import (
     time_of,
 )
 from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from controller.apimachinery.conditions import is_true, time_of
 from controller.apimachinery.custom_object import conditions_of
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import Service
 from controller.ray.api import labels
 from controller.ray.api.names import HEAD_POD_READY

@@ -16,7 +16,7 @@ from controller.apimachinery.custom_object import (
     mapping,
     status_of,
 )
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.ray.api.definitions import unknown_field_finder
 from controller.ray.api.raycluster import RAYCLUSTERS
 from controller.ray.api.rayservice import (

@@ -10,7 +10,7 @@ import msgspec
 
 from controller.apimachinery.conditions import ConditionSet, find_condition, is_true
 from controller.apimachinery.custom_object import dig, mapping, parse
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import Gateway, HTTPRoute, Pod, Service
 from controller.ray.api import labels
 from controller.ray.api.definitions import CLUSTER_FIELDS

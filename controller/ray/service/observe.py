@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import SpecificationMemo, mapping, status_of
-from controller.apimachinery.ownership import is_owned_by, owner_reference
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.metadata import is_owned_by, owner_reference
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import Pod, Service
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS, SERVICES
 from controller.ray.api import labels

@@ -12,7 +12,7 @@ from itertools import chain
 
 from msgspec.structs import replace
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.ray.api import labels
 from controller.ray.api.names import is_managed_elsewhere
 from controller.ray.api.rayservice import RAYSERVICES

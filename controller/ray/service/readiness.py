@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from controller.apimachinery.conditions import READY, find_condition, rfc3339
 from controller.apimachinery.custom_object import conditions_of
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.ray.api import labels
 from controller.ray.api.pod_state import is_ready
 from controller.ray.api.rayservice import RAYSERVICES

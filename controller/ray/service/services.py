@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from controller.apimachinery.custom_object import contains, mappings
-from controller.apimachinery.ownership import owner_reference
+from controller.apimachinery.metadata import owner_reference
 from controller.kube.objects import Gateway, HTTPRoute, ObjectMeta, Pod, Service
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, SERVICES
 from controller.ray.api import labels

@@ -14,8 +14,8 @@ from controller.apimachinery.conditions import (
 )
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.patches import difference, replacement
-from controller.apimachinery.problem import Problem
 from controller.apimachinery.redaction import excerpt
+from controller.apimachinery.validation import Problem
 from controller.ray.api.rayservice import (
     ROLLBACK_IN_PROGRESS,
     UPGRADE_IN_PROGRESS,

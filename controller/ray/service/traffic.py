@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import mappings
-from controller.apimachinery.ownership import is_owned_by, ownership_text
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.metadata import is_owned_by, ownership_text
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import Condition, Gateway, HTTPRoute, KubeObject, ObjectMeta
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, Resource
 from controller.ray.api.rayservice import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from controller.apimachinery.custom_object import CustomObject
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.command.cli.run import run_kinds
 from controller.kube.objects import View
 from controller.kube.resources import CONFIG_MAPS, Resource

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from controller.__main__ import main
-from controller.apimachinery.ownership import owner_reference
+from controller.apimachinery.metadata import owner_reference
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.planning.dry_run import DryRun, NeverSettlesError
 from controller.command.planning.net_changes import ObjectChange, ObjectPlan, differences

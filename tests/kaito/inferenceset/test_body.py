@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kaito.api.inferenceset import InferenceSet, InferenceSetSpec, validate_inference_set
 from controller.kaito.api.labels import CREATED_BY_INFERENCE_SET as CREATED_BY
 from controller.kaito.api.options import KaitoOptions, Provisioner

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from controller.apimachinery.ownership import OWNER_UID
+from controller.apimachinery.metadata import OWNER_UID
 from controller.kaito.api.karpenter import ConfiguredNodeClass, NodeClassSettings, NodePool
 from controller.kaito.api.options import KaitoOptions
 from controller.kaito.presets.gpus import Cloud

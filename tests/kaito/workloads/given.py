@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import yaml
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.revisions import Revision, revision_hash
 from controller.kaito.api.validation import validate_workspace

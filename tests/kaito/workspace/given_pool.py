@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from controller.apimachinery.ownership import OWNER_UID
+from controller.apimachinery.metadata import OWNER_UID
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import (
     NODE_CLAIMS,

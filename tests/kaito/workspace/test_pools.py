@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from controller.apimachinery.conditions import rfc3339
-from controller.apimachinery.ownership import OWNER_UID
+from controller.apimachinery.metadata import OWNER_UID
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, POOL_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES

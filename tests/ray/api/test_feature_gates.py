@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.ray.api import ClusterSpec, FeatureGates, validate_cluster
 from tests.ray.cluster.support import cluster, manifest
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import yaml
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.ray.api.rayclusterfleet import FleetSpec, RayClusterFleet, validate_fleet
 from tests.ray.api.definitions.test_definitions import validate
 from tests.ray.cluster.support import EXAMPLES, manifest

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 import yaml
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.ray.api.definitions import ray_definition
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycronjob import (

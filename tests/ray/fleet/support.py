@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from controller.apimachinery.patches import apply_merge_patch
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, RayClusterFleet, validate_fleet
 from controller.ray.fleet import RayClusterFleetKind

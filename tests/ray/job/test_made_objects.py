@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.apimachinery.names import ALPHABET
+from controller.apimachinery.metadata import ALPHABET
 from controller.kube.objects import KubeObject
 from controller.ray.api import FeatureGates, RayCluster
 from controller.ray.api.raycluster import ClusterSpec, parse_spec

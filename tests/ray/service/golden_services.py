@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import Service
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, SERVICES
 from controller.ray.api import RAYCLUSTERS, RayCluster, RayService

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import Pod
 from controller.ray.api import RayCluster
 from controller.ray.api.pod_state import is_ready

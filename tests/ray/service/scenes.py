@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from controller.apimachinery.custom_object import mapping, status_of
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import Gateway, HTTPRoute, KubeObject, Service
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES, PODS, SERVICES, Resource
 from controller.ray.api import FeatureGates, RayCluster, labels

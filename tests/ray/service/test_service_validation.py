@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.apimachinery.custom_object import status_of
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.ray.api import RayService
 from controller.ray.service.observation import read_goal
 from tests.integration.rayservices import service_manifest

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from controller.apimachinery.ownership import owner_reference
+from controller.apimachinery.metadata import owner_reference
 from controller.kube.errors import NotSent
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, NODES, SECRETS, Resource

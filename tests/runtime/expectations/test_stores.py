@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.apimachinery.ownership import (
+from controller.apimachinery.metadata import (
     OWNER_UID,
     index_by_owner,
     is_owned_by,

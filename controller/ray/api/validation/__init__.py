@@ -8,9 +8,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from controller.apimachinery.custom_object import CustomObject, parse
-from controller.apimachinery.names import is_dns_1035_label
-from controller.apimachinery.problem import Problem, together
-from controller.apimachinery.template import TemplateShape, malformed
+from controller.apimachinery.metadata import is_dns_1035_label
+from controller.apimachinery.validation import Problem, TemplateShape, malformed, together
 from controller.kube.objects import View
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.names import RayObject

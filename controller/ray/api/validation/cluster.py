@@ -14,11 +14,11 @@ import msgspec
 
 from controller.apimachinery.conditions import is_true
 from controller.apimachinery.custom_object import conditions_of, mapping
-from controller.apimachinery.names import is_label_value, is_qualified_name
-from controller.apimachinery.problem import Problem
-from controller.apimachinery.template import (
+from controller.apimachinery.metadata import is_label_value, is_qualified_name
+from controller.apimachinery.validation import (
     ContainerShape,
     PodShape,
+    Problem,
     TemplateShape,
     read_template,
     service_problem,

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from controller.apimachinery.custom_object import mapping
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.ray.api.feature_gates import JOB_DELETION_POLICY, FeatureGates
 from controller.ray.api.rayjob import (
     DeletionCondition,

@@ -12,9 +12,8 @@ from functools import partial
 from typing import Final
 
 from controller.apimachinery.custom_object import dig, mapping
-from controller.apimachinery.problem import Problem
-from controller.apimachinery.template import read_template
 from controller.apimachinery.user_yaml import InvalidYaml
+from controller.apimachinery.validation import Problem, read_template
 from controller.kube.objects import ObjectMeta
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.names import MAX_JOB_NAME

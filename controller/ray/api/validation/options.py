@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from controller.apimachinery.custom_object import dig
-from controller.apimachinery.names import is_dns_label
-from controller.apimachinery.problem import Problem
-from controller.apimachinery.template import ContainerShape, plain_path
+from controller.apimachinery.metadata import is_dns_label
+from controller.apimachinery.validation import ContainerShape, Problem, plain_path
 from controller.ray.api import labels
 from controller.ray.api.feature_gates import EMBEDDED_STORAGE, HISTORY_SERVER, MTLS, NETWORK_POLICY
 from controller.ray.api.names import AUTOSCALER, COLLECTOR, TLS_DIRECTORY, TLS_VARIABLES, TLS_VOLUME

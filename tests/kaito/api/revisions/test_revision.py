@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.apimachinery.go_encoding import go_json
+from controller.apimachinery.user_yaml import go_json
 from controller.kaito.api.revisions import (
     is_revision_hash,
     kaito_writer,

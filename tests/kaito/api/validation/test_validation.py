@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kaito.api.inferenceset import validate_inference_set
 from controller.kaito.api.karpenter import ConfiguredNodeClass, NodeClassSettings
 from controller.kaito.api.options import KaitoOptions, Provisioner

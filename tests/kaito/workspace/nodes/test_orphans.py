@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.apimachinery.ownership import OWNER_UID
+from controller.apimachinery.metadata import OWNER_UID
 from controller.command.kinds import KindSettings
 from controller.command.operator import operator_for
 from controller.kaito.api import labels

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.apimachinery.problem import Problem
 from controller.apimachinery.user_yaml import InvalidYaml
+from controller.apimachinery.validation import Problem
 from controller.ray.api import ClusterSpec, labels, validate_cluster
 from controller.ray.api.ray_options import MOST_RUNTIME_ENV_BYTES, read_runtime_env
 from controller.ray.api.upgrade_strategy import (

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import yaml
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.ray.api import ClusterSpec, FeatureGates, validate_cluster
 from controller.ray.api.raycluster import RayCluster
 from tests.ray.cluster.support import EXAMPLES, cluster, manifest

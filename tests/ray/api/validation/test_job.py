@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from controller.apimachinery.custom_object import parse, status_of
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.ray.api import FeatureGates, JobSpec, RayCluster, SubmissionMode
 from controller.ray.api.validation.job import validate_job, validate_job_status
 from controller.ray.head import read_cluster_spec

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.ray.api import RayService, validate_cluster
 from controller.ray.api.feature_gates import FeatureGates
 from controller.ray.api.raycronjob import validate_cron_job

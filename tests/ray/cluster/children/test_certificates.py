@@ -11,7 +11,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import Certificate, KubeObject, Pod
 from controller.kube.resources import CERTIFICATES, ISSUERS, PODS, SECRETS
 from controller.ray.api import FeatureGates, validate_cluster

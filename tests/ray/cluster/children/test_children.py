@@ -9,7 +9,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from controller.apimachinery.ownership import ownership_text
+from controller.apimachinery.metadata import ownership_text
 from controller.kube.resources import (
     CLAIMS,
     NETWORK_POLICIES,

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.apimachinery.go_encoding import go_json, go_quote
 from controller.apimachinery.redaction import last_error
+from controller.apimachinery.user_yaml import go_json, go_quote
 from controller.ray.api.validation.job import open_quotes
 from controller.ray.job.submitter import Dashboard, submission_script
 from tests.ray.job.rayjobs import rayjob, valid

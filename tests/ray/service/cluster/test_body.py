@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.apimachinery.problem import Problem
+from controller.apimachinery.validation import Problem
 from controller.kube.objects import OwnerReference
 from controller.ray.api import RayCluster
 from controller.ray.api.raycluster import RAYCLUSTERS

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from controller.apimachinery.ownership import OWNER_UID
+from controller.apimachinery.metadata import OWNER_UID
 from controller.kube.errors import Conflict, NotSent, OutcomeUnknown, Status
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS
