@@ -67,14 +67,9 @@ class Identity(Struct, frozen=True):
     """Names and addresses of one cluster's objects.
 
     Attributes:
-        name: name of the RayCluster.
-        namespace: namespace of the RayCluster and of all its objects.
-        uid: uid of the RayCluster.
         origin: kind that created it: `RayJob`, `RayService`, or `RayCluster` if a user did.
         owner: the controller owner reference of its objects, plain data.
-        head_service: name of the service in front of the head.
         head_fqdn: DNS name of that service.
-        gcs_port: port of the GCS on the head.
         service_account: service account of the head pod, for the autoscaler.
     """
 
@@ -155,7 +150,6 @@ class HeadEndpoint(Struct, frozen=True):
 
     Attributes:
         selector: the labels by which a service selects it.
-        ports: numbers of its ports by name.
         service_accounts: the accounts with which its autoscaler may run.
     """
 
@@ -338,8 +332,6 @@ class HeadIncarnation(Struct, frozen=True):
     """A head that is running or starting.
 
     Attributes:
-        pod: its pod.
-        dashboard: its dashboard, as that of this incarnation.
         address: `host:port` of the dashboard inside the cluster: `status.dashboardURL`.
         terminating: whether it is being deleted, or its node is lost.
     """

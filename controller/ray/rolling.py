@@ -70,10 +70,8 @@ class UnitGroup(Struct, frozen=True):
     """Units that are created from one template.
 
     Attributes:
-        name: name of the group.
         desired: desired number of units.
         units: its units, including those being deleted; of two alike, the first is replaced first.
-        budget: budget for the desired number.
         unproven: whether it is unknown if units of the present template can join the others. Then
             one is tried before another is replaced.
     """
@@ -170,7 +168,6 @@ class Moves(Struct, frozen=True):
     """The moves that are due now. They may be made at once, in any order, or in part.
 
     Attributes:
-        create: number of new units.
         drain: names of units that should get no more work.
         delete: names of units to delete: they are drained, or were never useful.
     """

@@ -95,12 +95,7 @@ def grace_of(pod_spec: dict[str, Any], options: GracefulTerminationOptions) -> i
 def late_deadlines(
     options: GracefulTerminationOptions | None, templates: dict[str, dict[str, Any]]
 ) -> Iterator[Problem]:
-    """Yield a problem for each template whose pods are killed before their drain may end.
-
-    Args:
-        options: of the cluster.
-        templates: pod specifications by their path.
-    """
+    """Yield a problem for each template whose pods are killed before their drain may end."""
     if options is None or options.drain_deadline_seconds is None:
         return
     deadline = options.drain_deadline_seconds

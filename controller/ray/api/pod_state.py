@@ -179,12 +179,7 @@ class Disruption(Struct, frozen=True):
 
 
 def disruption_of(pod: Pod, node: Node | None = None) -> Disruption | None:
-    """Return the disruption of a pod; None if it stays, or does not run any more.
-
-    Args:
-        pod: the pod.
-        node: its node; None if nodes are not read.
-    """
+    """Return the disruption of a pod; None if it stays, or does not run any more."""
     if not is_running(pod):
         return None
     target = condition(pod, "DisruptionTarget")

@@ -46,12 +46,7 @@ RAYCLUSTERFLEETS: Final = Resource(
 
 
 class FleetStrategy(ReplicaBudget, frozen=True):
-    """`spec.strategy`.
-
-    Attributes:
-        progress_deadline_seconds: seconds without progress after which an upgrade counts as stuck.
-        paused: whether to replace no copy.
-    """
+    """`spec.strategy`."""
 
     progress_deadline_seconds: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)] = 600
     paused: bool = False

@@ -62,8 +62,6 @@ class CronJobSpec(View, frozen=True):
         schedule: text for `parse_schedule`.
         job_template: `spec` of the RayJobs, plain data without nulls.
         time_zone: name of the schedule's time zone; None for the operator's own.
-        suspend: whether no jobs are created.
-        concurrency_policy: see the enum.
         starting_deadline_seconds: maximum delay of a missed tick's job; None for no limit.
         successful_jobs_history_limit: number of successful jobs to keep; None for all.
         failed_jobs_history_limit: number of failed jobs to keep; None for all.
@@ -92,13 +90,7 @@ NAME_RULE: Final = NameRule(
 
 
 class ValidCronJob(msgspec.Struct, frozen=True):
-    """Values derived from a valid RayCronJob object.
-
-    Attributes:
-        spec: the parsed specification.
-        schedule: the parsed schedule.
-        zone: the time zone of the schedule.
-    """
+    """Values derived from a valid RayCronJob object."""
 
     spec: CronJobSpec
     schedule: Schedule
@@ -108,13 +100,7 @@ class ValidCronJob(msgspec.Struct, frozen=True):
 def validate_cron_job(
     cron: RayCronJob, gates: FeatureGates, local_zone: tzinfo
 ) -> ValidCronJob | Problem:
-    """Return the derived values if the object is valid, else all of its problems as one.
-
-    Args:
-        cron: the object.
-        gates: the enabled features.
-        local_zone: time zone of schedules that name none.
-    """
+    """Return the derived values if the object is valid, else all of its problems as one."""
     spec = read_spec(cron, CronJobSpec)
 
     def problems(spec: CronJobSpec) -> Iterator[Problem]:

@@ -99,11 +99,9 @@ class RollingUpdate(ReplicaBudget, frozen=True):
     """`spec.upgradeStrategy.rollingUpdate`; the budget is that of each group.
 
     Attributes:
-        max_parallel_groups: groups that may be replaced at the same time.
         drain_timeout_seconds: how long Ray may drain a worker before its pod is deleted; 0 turns
             draining off.
         progress_deadline_seconds: seconds without progress after which the upgrade counts as stuck.
-        paused: whether to replace no further pods.
     """
 
     max_parallel_groups: _Count = 1

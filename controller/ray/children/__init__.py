@@ -88,8 +88,6 @@ class Child(msgspec.Struct, frozen=True):
     """One desired object.
 
     Attributes:
-        resource: its resource.
-        body: the object to create.
         on_conflict: the reaction to an object of another owner under its name.
         independent: whether pods are created without waiting for it.
         desired_fields: desired fields of an existing object, from `body`, the object and the keys
@@ -174,8 +172,6 @@ class Drift(msgspec.Struct, frozen=True):
     """An object that differs from the desired state.
 
     Attributes:
-        child: the desired state.
-        present: the object.
         patch: the merge patch from one to the other.
     """
 

@@ -279,7 +279,6 @@ class Note(msgspec.Struct, frozen=True):
 
     Attributes:
         event: reason of its event.
-        message: a sentence.
     """
 
     event: str
@@ -322,9 +321,6 @@ class ObservedChildren(msgspec.Struct, frozen=True):
     """The observed children with fixed names.
 
     Attributes:
-        head_service: the service in front of the head.
-        absent: children that do not exist.
-        drifted: children that differ from their desired state.
         surplus: the cluster's objects that are no longer desired.
         blocked: causes for which no pod may be created: children that pods need cannot be made.
         groups: the objects that describe the cluster's pods to a batch scheduler.

@@ -71,7 +71,6 @@ class _Idleness(msgspec.Struct, frozen=True):
     """The use of a cluster with options.
 
     Attributes:
-        options: the cluster's options.
         use: what Ray says: reason of the condition.
         message: in words, without when it ends; empty as long as Ray may still answer.
         since: the time since which nobody has used it; None unless it is unused.

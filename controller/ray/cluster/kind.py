@@ -94,7 +94,6 @@ class RayClusterKind(Kind["AnyCluster"]):
     """Brings RayClusters to what their specifications say.
 
     Args:
-        settings: the administrator's settings for all Ray kinds.
         dashboards: Ray's reports, which only rolling updates read.
         external_source: talks to Ray; in an operator the same `ControllerDashboards` as
             `dashboards`.

@@ -40,8 +40,6 @@ class Cleanup(Struct, frozen=True):
     """The observed cleanup of a deleted cluster.
 
     Attributes:
-        job: the cleanup Job, if it exists.
-        pods: its pods.
         has_name_conflict: whether an object of that name belongs to another owner.
         refusal: reason why the last create failed.
         failed_create: what the events of the Job say about a pod that was refused.
@@ -126,9 +124,6 @@ class DesiredCluster(Struct, frozen=True):
     """The part of a plan that follows from a valid RayCluster alone; computed once per object.
 
     Attributes:
-        spec: the parsed specification.
-        identity: names and addresses of its children.
-        builder: builds the pods.
         resources: `status.desiredCPU` and the like.
         unsupported_fields: what is accepted and has no effect.
         warnings: sentences about questionable settings that do not stop the cluster.
@@ -282,7 +277,6 @@ class WorkerUnits(Struct, frozen=True):
     """The units of a group.
 
     Attributes:
-        group: the group's specification.
         units: its units, including terminating ones.
         is_multi_host: whether they are replicas of several hosts, or must be treated so.
         begun: replicas that this process is creating, with the number of hosts created so far.
@@ -354,7 +348,6 @@ class ObservedPods(Struct, frozen=True, kw_only=True):
     """A RayCluster, valid or not, and its pods in their present state.
 
     Attributes:
-        cluster: the object.
         now: the time of the plan; not known while observing.
         heads: head pods that belong to it, including terminating ones.
         foreign_heads: sentences about head pods with its label that belong to another owner.
@@ -365,7 +358,6 @@ class ObservedPods(Struct, frozen=True, kw_only=True):
         pending_scopes: scopes with a write of unknown outcome.
         lost_head: name of a head that is in the status but not in the cache.
         cleanup: the observed removal of a deleted cluster's state from Redis.
-        settings: the administrator's settings.
         history: the history of the pods: until the last plan while observing, until now while
             planning. `NO_HISTORY` if there was no plan yet.
     """
@@ -470,15 +462,11 @@ class ClusterObservation(ObservedPods, frozen=True, kw_only=True):
     """A valid RayCluster and its children in their present state.
 
     Attributes:
-        desired: the desired state that follows from it.
-        children: its services, access objects, secrets and claims.
         units: its workers by group, without groups removed from the specification.
         pods_revision: newest revision of pods observed; names of new pods depend on it.
         taken_pod_names: names that another owner's pods were found to have.
         revisions: earlier templates of its pods; None if they are not kept.
-        unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         definition: the fields that the installed definition of RayClusters lacks.
-        consistency_warnings: sentences about disagreements of the cache and the API server.
         created_pods: pods that this process created since the last plan; some may be gone already.
         ray: Ray's reports, if an upgrade needs them.
         disruptions: the workers that others take away, by uid.
@@ -486,7 +474,6 @@ class ClusterObservation(ObservedPods, frozen=True, kw_only=True):
         clock_steady_since: time since which the clock has not jumped; None if unknown.
         crash_log: the log that says why a pod crashes; None if none has to be read.
         crash_text: its last lines; None before they were read.
-        budgets: its disruption budgets.
     """
 
     desired: DesiredCluster

@@ -48,10 +48,6 @@ class ClusterSources(Struct, frozen=True):
     """The sources of an observation besides the caches.
 
     Attributes:
-        desired_of: returns the desired state of a RayCluster, or its problem.
-        unknown_fields_of: finds the unknown fields of its pod templates.
-        read_definition: reads which fields the installed definition lacks.
-        settings: settings of the RayCluster controller.
         dashboards: Ray's reports; None to take ready pods for nodes of Ray.
     """
 

@@ -108,7 +108,6 @@ class PodsByRole(Struct, frozen=True):
     """The pods of one cluster.
 
     Attributes:
-        heads: its heads.
         workers: workers by group, including groups that are not in the specification.
         relabelled: sentences about pods whose labels contradict their names.
         unknown: sentences about pods of which neither name nor labels tell the role.

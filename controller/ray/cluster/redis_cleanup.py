@@ -245,12 +245,7 @@ _REFERENCE: Final = re.compile(r"metadata\.annotations\['([^']+)'\]")
 
 
 def derived_pod(template: Mapping[str, Any], env: Iterable[Mapping[str, Any]]) -> Body:
-    """Return the specification of a pod with only the Ray container, which has no command yet.
-
-    Args:
-        template: the specification of the head in its template.
-        env: variables of the head's Ray container, those of its features too.
-    """
+    """Return the specification of a pod with only the Ray container, which has no command yet."""
     ray: Body = template["containers"][0]
     volumes = [each for each in template.get("volumes", ()) if _VOLUMES & each.keys()]
     mounts = [

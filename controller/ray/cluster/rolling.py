@@ -163,9 +163,6 @@ class _Decision(Struct, frozen=True):
     """The input of the decision.
 
     Attributes:
-        seen: the observed cluster.
-        settings: settings of the rolling update.
-        units: units of each group.
         conflicts: groups whose new pods cannot join, with the reason.
         head_is_outdated: whether the head was made from another template.
         overdue_in: seconds until the lack of progress counts as stuck.

@@ -147,10 +147,7 @@ class GroupUpgrade(Struct, frozen=True):
     """The upgrade of one group.
 
     Attributes:
-        group: its units as values.
         hosts: pods of a complete unit.
-        pods: pods of each unit.
-        moves: the moves that are due.
         surplus: names of units for which the specification no longer has room.
     """
 
@@ -199,8 +196,6 @@ class Rollout(Struct, frozen=True):
     """A rolling update.
 
     Attributes:
-        settings: the user's settings.
-        verdict: the state of the update.
         cause: clauses about what it waits for or what to do; may be empty.
         groups: upgrades of groups by name, without suspended groups; empty if there is nothing to
             do.
@@ -259,11 +254,6 @@ class RayView(Struct, frozen=True):
     """The last answers of the present head's dashboard.
 
     Attributes:
-        head: the address of the dashboard; None without a live head.
-        head_pod: the pod behind it.
-        nodes: observation of the probe of Ray's nodes.
-        health: observation of the probe of Ray's version.
-        activity: observation of the probe of what uses the cluster.
         drains: outcomes of commands to drain nodes, by id.
         assumed: whether no dashboard is asked: ready pods count as nodes, and as drained once they
             are told to drain.

@@ -190,11 +190,7 @@ def _relied_on_in_jobs(schema: ObjectSchema) -> Iterator[str]:
 
 
 class RayCronJobKind(Kind["CronJobObservation"]):
-    """Creates the RayJobs of RayCronJobs.
-
-    Args:
-        settings: settings for all Ray kinds.
-    """
+    """Creates the RayJobs of RayCronJobs."""
 
     primary = RAYCRONJOBS
     owned = (

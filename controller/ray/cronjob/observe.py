@@ -46,9 +46,7 @@ class JobRun(Struct, frozen=True):
     """One RayJob of a RayCronJob.
 
     Attributes:
-        job: the object.
         tick: time at which it was due; None if it was created by hand.
-        phase: see the enum.
     """
 
     job: RayJob
@@ -113,15 +111,12 @@ class CronJobObservation(Struct, frozen=True):
     """A RayCronJob and its RayJobs.
 
     Attributes:
-        cron: the RayCronJob.
         validated: its specification and schedule, or the `Problem` that makes it invalid.
         runs: its RayJobs, including terminating ones, oldest first.
         name_conflicts: names its RayJobs could get that are not free; the values complete the
             sentence "there is a RayJob of this name that ...".
         has_pending_writes: whether the outcome of a write to a RayJob is unknown.
-        unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         definition: what the installed definitions of RayCronJobs and RayJobs lack.
-        consistency_warnings: sentences about writes that the cache contradicts.
     """
 
     cron: RayCronJob

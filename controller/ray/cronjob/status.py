@@ -119,9 +119,6 @@ class ReadyCondition(Struct, frozen=True):
     """The condition `Ready`, and its event.
 
     Attributes:
-        status: status of the condition.
-        reason: reason of the condition and of the event.
-        message: message of both.
         event: type and action of the event; None if there is none.
         event_reason: reason of the event, if it differs from the condition's.
     """

@@ -80,11 +80,7 @@ class Head(Struct, frozen=True):
     one applies to it.
 
     Attributes:
-        cluster_uid: uid of the RayCluster.
-        pod_uid: uid of its head pod.
         restarts: restarts of the Ray container in that pod.
-        namespace: namespace of the cluster.
-        service: name of the head service.
         port: port of the dashboard at that service.
         token_secret: name of the Secret with the token; empty if the cluster needs none.
     """
@@ -106,10 +102,6 @@ class ServeProxy(Head, frozen=True, kw_only=True):
     """The Serve proxy on a head pod, addressed at the pod itself and never given the token.
 
     It has an actor of its own, so that an unresponsive proxy delays nothing else.
-
-    Attributes:
-        pod: name of the pod.
-        address: its IP address.
     """
 
     pod: str
@@ -136,7 +128,6 @@ class Subscriber(NamedTuple):
     """One object of one controller.
 
     Attributes:
-        controller: name of the controller.
         key: `namespace/name` of the object. Objects of two kinds may have the same key.
     """
 
@@ -155,13 +146,8 @@ class JobSubmission:
     """One job as Ray's job API accepts it.
 
     Attributes:
-        entrypoint: shell command of the driver.
         submission_id: chosen by the caller and stored before the first call.
         runtime_env: Ray's runtime environment; not printed, because it may hold secrets.
-        metadata: labels of the job in Ray.
-        entrypoint_num_cpus: CPUs reserved for the driver.
-        entrypoint_num_gpus: GPUs reserved for the driver.
-        entrypoint_resources: other resources reserved for the driver, by name.
     """
 
     entrypoint: str

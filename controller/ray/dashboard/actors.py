@@ -68,10 +68,6 @@ class ControllerDashboards:
 
     Created by `DashboardActors.for_controller`. Keys and ids of commands are the controller's own;
     probes of one head to which several controllers subscribe are shared.
-
-    Args:
-        actors: the shared actors.
-        name: name of the controller.
     """
 
     def __init__(self, actors: DashboardActors, name: str) -> None:
@@ -127,11 +123,7 @@ class DashboardActors:
 
     Args:
         connect: creates the client of a head; may read its token. Raises `DashboardError`.
-        clock: the running loop.
-        wall: the time of day in UTC.
-        rng: source of jitter.
         fence: commands are sent only while it is open; None stands for one that always is.
-        metrics: records each request and each command.
     """
 
     def __init__(

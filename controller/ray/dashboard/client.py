@@ -62,7 +62,6 @@ class RayNode(msgspec.Struct, frozen=True):
         address: its IP address, which is that of its pod.
         alive: whether it belongs to the cluster. A drained node without work is dead at once,
             although its container continues to run.
-        head: whether it is the head.
         started: time when it joined; None in an old Ray.
         message: reason of its death; empty if it is alive.
     """
@@ -181,9 +180,7 @@ class DashboardClient:
     All calls raise `DashboardError`, of which only `RefusedByRay` is a definite response.
 
     Args:
-        send: carries requests to the dashboard.
         token: sent with each request; empty for none.
-        timeout: seconds that a call may take.
     """
 
     def __init__(
@@ -279,9 +276,7 @@ class Connector:
     that client holds it.
 
     Args:
-        kube: access to the API server.
         proxied: whether requests go through the API server.
-        cluster_domain: DNS domain of the Kubernetes cluster.
     """
 
     def __init__(

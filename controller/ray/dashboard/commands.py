@@ -123,9 +123,6 @@ class SubmitJob(Command):
     """Submit a job. A submission id that Ray already has counts as submitted.
 
     It needs a subscriber: otherwise no object would follow the job.
-
-    Attributes:
-        submission: the job.
     """
 
     name: ClassVar[str] = "submit"
@@ -156,9 +153,6 @@ class StopJob(Command):
     end. So the state is read first, and the request is repeated until the state is terminal. It
     leaves the probe of the job alone: what Ray reports meanwhile is still true. It needs a
     subscriber: a head that is gone, or an object that has been let go, has nothing left to stop.
-
-    Attributes:
-        job_id: submission id of the job.
     """
 
     name: ClassVar[str] = "stop"
@@ -227,8 +221,6 @@ class PendingCommand:
     """A command that has not ended.
 
     Attributes:
-        subscriber: the object that submitted it.
-        command: the command.
         expires_at: loop time after which no further attempt is made.
         failures: attempts without a definite response.
         error: error of the last of them, as a sentence.

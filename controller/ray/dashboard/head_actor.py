@@ -63,10 +63,7 @@ class HeadActor:
     loop's clock.
 
     Attributes:
-        head: the head incarnation.
         subscribers: the probes of each object that subscribes to any.
-        probes: the state of each probe.
-        commands: the open commands.
         client: the client of the dashboard; None until it is needed.
         task: task of the request in flight.
         under_way: the command or probe of that request.
@@ -316,8 +313,6 @@ class RequestSender:
 
     Args:
         connect: creates the client of a head; may read its token. Raises `DashboardError`.
-        clock: the running loop.
-        metrics: records each request.
     """
 
     def __init__(

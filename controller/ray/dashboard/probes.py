@@ -48,11 +48,7 @@ class Probe(ABC):
 
 @dataclass(frozen=True, slots=True)
 class JobProbe(Probe):
-    """Reads the state of a job; the value is a `JobInfo` or `NoSuchJob`.
-
-    Attributes:
-        job_id: submission id.
-    """
+    """Reads the state of a job; the value is a `JobInfo` or `NoSuchJob`."""
 
     name: ClassVar[str] = "job"
 
@@ -76,12 +72,7 @@ class HealthProbe(Probe):
 
 @dataclass(frozen=True, slots=True)
 class ProbeSubscription(Subscription):
-    """A probe of a head that is sent for as long as the object's plans list it.
-
-    Attributes:
-        head: head whose dashboard is probed.
-        probe: the probe to send.
-    """
+    """A probe of a head that is sent for as long as the object's plans list it."""
 
     head: Head
     probe: Probe
@@ -178,13 +169,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class FailureStreak:
-    """Consecutive failures, without a success between them; `FAILURE_THRESHOLD` are decisive.
-
-    Attributes:
-        length: failures so far.
-        since: start of the first failed request.
-        error: last error, as a sentence.
-    """
+    """Consecutive failures, without a success between them; `FAILURE_THRESHOLD` are decisive."""
 
     __slots__ = ("error", "length", "since")
 

@@ -41,11 +41,7 @@ class JobInfo(msgspec.Struct, frozen=True):
     """Ray's record of a job.
 
     Attributes:
-        submission_id: the requested id.
-        status: its state.
         message: Ray's message, with the last lines of the log of a failed job; bounded.
-        start_time: time of its acceptance.
-        end_time: time of its end.
     """
 
     submission_id: str
@@ -60,11 +56,7 @@ class NoSuchJob(msgspec.Struct, frozen=True):
 
 
 class RayVersion(msgspec.Struct, frozen=True):
-    """The version of Ray that answers.
-
-    Attributes:
-        ray_version: version, such as `2.60.0`.
-    """
+    """The version of Ray that answers."""
 
     ray_version: str
 
@@ -272,12 +264,7 @@ def _is_unknown(answer: DashboardResponse, job_id: str) -> bool:
 
 
 def check_refusal(answer: DashboardResponse, reason: Callable[[str], str] | None = None) -> None:
-    """Raise `RefusedByRay` if Ray itself, not a proxy, refused the request.
-
-    Args:
-        answer: the response.
-        reason: extracts the reason from the text; `last_line` if not given.
-    """
+    """Raise `RefusedByRay` if Ray itself, not a proxy, refused the request."""
     if answer.status in _REFUSALS and answer.content_type in {"text/plain", "application/json"}:
         raise RefusedByRay((reason or last_line)(_text(answer)))
 

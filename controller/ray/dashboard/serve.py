@@ -39,9 +39,7 @@ class ServeDeployment(msgspec.Struct, frozen=True):
 
     Attributes:
         status: Ray's status: `UPDATING`, `HEALTHY`, `UNHEALTHY`, `UPSCALING` ...
-        message: Ray's message, bounded.
         target: replicas that Ray wants at the present capacity.
-        running: replicas that run.
     """
 
     status: str
@@ -55,8 +53,6 @@ class ServeApplication(msgspec.Struct, frozen=True):
 
     Attributes:
         status: Ray's status: `DEPLOYING`, `RUNNING`, `DEPLOY_FAILED`, `UNHEALTHY` ...
-        message: Ray's message, bounded.
-        deployments: deployments by name.
         config: deployed config as Ray stores it; None if the application was deployed without one.
     """
 
@@ -72,7 +68,6 @@ class ServeState(msgspec.Struct, frozen=True):
     """The state that Ray Serve reports.
 
     Attributes:
-        applications: applications by name.
         target_capacity: percent of the full size; None stands for 100.
         has_controller: whether the dashboard found Serve's controller. If not, Serve does not run
             or its controller did not answer in time, and the other attributes have no meaning.
@@ -89,7 +84,6 @@ class ProxyHealth(msgspec.Struct, frozen=True):
     """The health that a proxy of Serve reports.
 
     Attributes:
-        healthy: whether it takes requests.
         message: the proxy's own reason if it does not; else empty.
     """
 

@@ -61,8 +61,6 @@ class RequestSlots(Generic[K]):
     """Gives slots to waiting heads, taking turns among heads of different responsiveness.
 
     Args:
-        clock: the running loop.
-        concurrency: the number of slots.
         rate: slots given a second.
         burst: slots that may be given ahead of the rate.
         start: called with the head that gets a slot; must not call back before it returns. Returns

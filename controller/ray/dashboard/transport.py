@@ -22,9 +22,7 @@ class DashboardRequest:
     """One request.
 
     Attributes:
-        method: HTTP method.
         path: path with a leading slash, not quoted.
-        query: query parameters.
         headers: header fields with lower-case names; not printed, because they hold the token.
         body: JSON, or None.
         limit: maximum bytes of the response.
@@ -46,9 +44,7 @@ class DashboardResponse(Struct, frozen=True):
     """One complete response, whatever its status.
 
     Attributes:
-        status: HTTP status code.
         content_type: content type in lower case, without parameters; empty if there is none.
-        body: the whole body.
     """
 
     status: int
@@ -136,9 +132,6 @@ class ProxiedTransport:
     """Sends requests to one service or pod through the API server's proxy.
 
     Args:
-        client: access to the API server.
-        resource: services or pods.
-        namespace: namespace of the service or pod.
         target: `name:port` of the service or pod.
     """
 

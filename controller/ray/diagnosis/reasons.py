@@ -25,7 +25,6 @@ class Cause(Struct, frozen=True):
     """A cause that keeps a cluster from being ready.
 
     Attributes:
-        reason: the kind of cause.
         component: the component of the cluster: `head`, `group small`, `Service a-head-svc`.
         detail: the problem and its remedy, without the component.
         blocks_head: whether it prevents a head.

@@ -300,14 +300,7 @@ _DELETED: Final = (
 
 
 def lost_pod_cause(pod: Pod, rounds: int, next_try: datetime, now: datetime) -> Cause:
-    """Return the cause for a head or a group that has lost pods `rounds` times in a row.
-
-    Args:
-        pod: the last lost pod, in its last observed state.
-        rounds: number of losses, more than one.
-        next_try: time at which the lost pods are replaced.
-        now: the time.
-    """
+    """Return the cause for a head or a group that has lost pods `rounds` times in a row."""
     outlook = (
         f"pods were lost {rounds} times in a row soon after they were made, so that they are not "
         f"replaced before {rfc3339(next_try)}"

@@ -317,11 +317,7 @@ def definitions_reader() -> DefinitionsReader:
 
 
 class RayClusterFleetKind(Kind["FleetObservation"]):
-    """Keeps copies of a RayCluster, and replaces them within a budget.
-
-    Args:
-        settings: settings for all Ray kinds.
-    """
+    """Keeps copies of a RayCluster, and replaces them within a budget."""
 
     primary = RAYCLUSTERFLEETS
     owned = (Owned(RAYCLUSTERS),)

@@ -54,7 +54,6 @@ class Copy(msgspec.Struct, frozen=True):
     """One RayCluster of a fleet.
 
     Attributes:
-        cluster: the object.
         index: index of the copy, which its replacement inherits.
         up_to_date: whether it was created from the present template, or from the last valid one
             while that is invalid.
@@ -140,12 +139,7 @@ While one is of unknown outcome, no copy is created, changed or deleted.
 
 
 class FleetGoal(msgspec.Struct, frozen=True):
-    """The user's goal, read from a valid specification.
-
-    Attributes:
-        spec: the specification.
-        template_hash: hash of its template.
-    """
+    """The user's goal, read from a valid specification."""
 
     spec: FleetSpec
     template_hash: str
@@ -158,7 +152,6 @@ class FleetObservation(msgspec.Struct, frozen=True):
     """A fleet and its copies.
 
     Attributes:
-        fleet: the RayClusterFleet.
         goal: the user's goal, or the `Problem` that makes the fleet invalid.
         copies: its RayClusters, including terminating ones, by index, the older first.
         name_conflicts: names its copies should get that are not free; the values complete the
@@ -166,10 +159,7 @@ class FleetObservation(msgspec.Struct, frozen=True):
         unreadable: the reasons why copies, or their conditions, cannot be read, by name.
         has_pending_writes: whether the outcome of a write to a copy is unknown.
         refused_creates: earlier creates of copies that the API server has refused.
-        unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         definition: the fields that the installed definitions of fleets and RayClusters lack.
-        consistency_warnings: sentences about writes that the cache contradicts.
-        clock_steady_since: time since which the clock has not jumped; None if unknown.
         now: the time of the plan; not known while observing.
     """
 

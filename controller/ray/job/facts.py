@@ -57,13 +57,7 @@ _BY_VALUE: Final = {state.value: state for state in State}
 
 
 class Deadlines:
-    """Answers whether deadlines have passed, and remembers the earliest one that has not.
-
-    Args:
-        now: the time of day.
-        clock_jumped_at: the time of day after its last jump, None if there was none.
-        clock_steady_since: time since which the clock has not jumped; None if unknown.
-    """
+    """Answers whether deadlines have passed, and remembers the earliest one that has not."""
 
     def __init__(
         self,
@@ -180,8 +174,6 @@ class JobFacts(Struct, frozen=True, kw_only=True):
     """The facts about a RayJob at one moment.
 
     Attributes:
-        deleted: whether the RayJob is being deleted.
-        valid: whether the specification is valid.
         suspend: `spec.suspend`, unless the problem of the specification is about it.
         interactive: whether a person submits the job and then sets `spec.jobId`.
         records_late: whether the head is recorded only when Ray has answered, because the operator
@@ -189,9 +181,6 @@ class JobFacts(Struct, frozen=True, kw_only=True):
         id_given: whether `spec.jobId` is set.
         has_attempt: whether the names of an attempt are stored.
         may_be_submitted: whether the job of the attempt may have been submitted.
-        cluster: the RayCluster.
-        head: its head pod.
-        submitter: the submitter.
         without_pod: whether the Job that submits has had no pod so far.
         ray: what Ray reports.
         outage: the time for which the dashboard has not answered.
@@ -205,7 +194,6 @@ class JobFacts(Struct, frozen=True, kw_only=True):
             run on a cluster that stays.
         failed: number of attempts that have failed and count.
         disrupted: whether a disruption has taken the recorded head, and another one may.
-        backoff_limit: `spec.backoffLimit`.
     """
 
     deleted: bool = False

@@ -36,8 +36,6 @@ class RayJobKind(Kind["JobObservation"]):
     """Runs RayJobs.
 
     Args:
-        settings: settings for all Ray kinds.
-        dashboards: Ray's reports.
         external_source: talks to Ray; in an operator the same `ControllerDashboards` as
             `dashboards`.
     """

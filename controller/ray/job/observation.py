@@ -43,7 +43,6 @@ class JobObservation(Struct, frozen=True):
     """A RayJob and what belongs to it.
 
     Attributes:
-        job: the RayJob.
         spec: its specification; of an invalid one, the fields that can be read.
         problem: what makes the specification invalid; None if it is valid.
         status: its status without fields of the wrong type.
@@ -63,20 +62,14 @@ class JobObservation(Struct, frozen=True):
         submitter_job: the Kubernetes Job that submits, of this attempt or an earlier one.
         submitter_pods: the pods of `submitter_job`.
         foreign_submitter: whether a Job of another owner has the submitter's name.
-        service: the RayJob's own head service.
         answer: the dashboard's report for the submission id; None before the first probe.
         submit_outcome: the result of the operator's own submission.
         stop_outcome: the result of stopping the job in Ray; the one that confirms it, of several.
         log: the last lines of the submitter's log, once they have been read.
         failed_create: what the events of `submitter_job` say about pods that were refused.
-        pending_scopes: scopes in which the outcome of a write is unknown.
-        settings: the administrator's settings.
         definition: the fields that the installed definition of RayJobs lacks.
-        unknown_fields: a sentence that names the unknown fields of its pod templates; may be empty.
         refused_creates: earlier creates that the API server has refused.
         groups: the PodGroup of the job's pods, if a batch scheduler needs one.
-        clock_jumped_at: the time of day after its last jump, None if there was none.
-        clock_steady_since: time since which the clock has not jumped; None if unknown.
     """
 
     job: RayJob

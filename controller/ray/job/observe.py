@@ -91,16 +91,7 @@ WATCHES: Final[tuple[Owned[Any], ...]] = (
 
 
 class JobSources(Struct, frozen=True):
-    """The sources of an observation besides the caches.
-
-    Attributes:
-        job_spec_of: returns a RayJob's specification, as far as it can be read, and its problem.
-        cluster_spec_of: returns a RayCluster's specification, None if it cannot be read.
-        unknown_fields_of: finds the unknown fields of its pod templates.
-        read_definition: reads which fields the installed definition lacks.
-        dashboards: Ray's reports.
-        settings: settings of the RayJob controller.
-    """
+    """The sources of an observation besides the caches."""
 
     job_spec_of: SpecificationMemo[RayJob, tuple[JobSpec, Problem | None]]
     cluster_spec_of: Callable[[RayCluster], ClusterSpec | None]

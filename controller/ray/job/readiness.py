@@ -93,8 +93,6 @@ class JobReadiness(Struct, frozen=True):
     """The content of the condition `Ready`.
 
     Attributes:
-        reason: reason of the condition.
-        message: message of the condition.
         status: whether the job is in its intended state.
         event: reason of the Warning event about it; empty for no event.
     """

@@ -101,8 +101,6 @@ class Dashboard(msgspec.Struct, frozen=True):
     """The addresses of the dashboard for the script.
 
     Attributes:
-        url: `http://host:port`.
-        health_url: the same, for health checks.
         repeatable: whether the script may run again after it was stopped; it then first asks
             whether the job has already been submitted.
     """
@@ -113,13 +111,7 @@ class Dashboard(msgspec.Struct, frozen=True):
 
 
 def submission_script(spec: JobSpec, job_id: str, dashboard: Dashboard) -> str:
-    """Return the script; `spec` is valid.
-
-    Args:
-        spec: specification of the job.
-        job_id: the submission id; empty leaves the choice to Ray.
-        dashboard: the dashboard that gets the job.
-    """
+    """Return the script; `spec` is valid."""
     tokens = [*_wait(dashboard.health_url)]
     at = ("--address", dashboard.url)
     if dashboard.repeatable:
@@ -183,14 +175,7 @@ _DASHBOARD: Final = "dashboard"
 
 
 def with_sidecar(spec: JobSpec, cluster: str, job_id: str, settings: RaySettings) -> Body:
-    """Return the specification of the job's cluster with a submitter in the head.
-
-    Args:
-        spec: specification of the RayJob, valid and with a cluster of its own.
-        cluster: name that the RayCluster will have.
-        job_id: the submission id.
-        settings: settings of the RayJob controller.
-    """
+    """Return the specification of the job's cluster with a submitter in the head."""
     changed: Body = copy.deepcopy(spec.ray_cluster_spec or {})
     parsed = msgspec.convert(changed, ClusterSpec)
     pod: Body = changed["headGroupSpec"]["template"]["spec"]
@@ -228,13 +213,6 @@ def marks_of_job(
 
     Kubernetes' own API knows the job's cluster only. A submitter to a cluster that exists is in no
     gang.
-
-    Args:
-        job: the RayJob.
-        spec: its valid specification.
-        cluster: the specification of its cluster.
-        group: the part, empty for the RayCluster.
-        settings: settings of the RayJob controller.
     """
     scheduler = settings.batch_scheduler
     if scheduler is None or scheduler is WORKLOAD_API:
@@ -256,8 +234,6 @@ class SubmissionTarget(msgspec.Struct, frozen=True):
     """The address at which a job is submitted.
 
     Attributes:
-        cluster: name of the RayCluster.
-        spec: its specification, valid.
         address: `host:port` of its dashboard, as in `status.dashboardURL`.
         job_id: the submission id.
     """
@@ -365,7 +341,6 @@ class SubmitterState(msgspec.Struct, frozen=True):
     """The state of an attempt's submitter.
 
     Attributes:
-        fact: the fact for transitions.
         ended: time of its end; None while it runs.
         failure: description of its failure; empty if it did not fail.
         last_words: what its container said to the kubelet at the end: `, saying: ...`.

@@ -280,8 +280,6 @@ class DueTransition(Struct, frozen=True):
     """A transition that is due.
 
     Attributes:
-        state: the next state.
-        reason: reason of the transition, if it has one.
         failed: whether the attempt fails.
         disrupted: whether it failed because of a disruption, and does not count.
     """

@@ -69,9 +69,7 @@ class ReplicaPosition(msgspec.Struct, frozen=True):
     """A worker's position, which labels of the pod show to Ray and to users.
 
     Attributes:
-        index: index of the replica in its group, from 0.
         replica_name: name of the replica, if one replica has several hosts; else empty.
-        host_index: index of the pod in its replica, from 0.
     """
 
     index: int
@@ -109,14 +107,7 @@ Body = dict[str, Any]
 
 
 class PodBuilder:
-    """Builds the pods of one RayCluster object.
-
-    Args:
-        cluster: the object.
-        spec: its parsed, valid specification.
-        identity: names and addresses of its objects.
-        settings: the operator's settings.
-    """
+    """Builds the pods of one RayCluster object."""
 
     def __init__(
         self, cluster: RayCluster, spec: ClusterSpec, identity: Identity, settings: RaySettings

@@ -295,7 +295,6 @@ class PodDraft(Struct, frozen=True):
     """A mutable pod.
 
     Attributes:
-        role: head or worker.
         body: the pod; it shares no data with other objects.
         parameters: parameters of `ray start`.
         env: variables of the Ray container, written to the body at the end.

@@ -40,12 +40,7 @@ class RedisStorage(Struct, frozen=True):
 
 
 class EmbeddedStorage(Struct, frozen=True):
-    """The GCS state in a volume of the head.
-
-    Attributes:
-        claim: name of the PersistentVolumeClaim.
-        sub_path: directory in the volume; empty for its root.
-    """
+    """The GCS state in a volume of the head."""
 
     claim: str
     sub_path: str = ""

@@ -71,12 +71,7 @@ def job_of(cluster: ObjectMeta) -> str:
 
 
 class GangSize(Struct, frozen=True):
-    """The least that is worth starting.
-
-    Attributes:
-        members: number of pods.
-        resources: what they request together.
-    """
+    """The least that is worth starting."""
 
     members: int = 0
     resources: Mapping[str, Quantity] = field(default_factory=dict[str, Quantity])
@@ -128,7 +123,6 @@ class Marks(Struct, frozen=True):
     Attributes:
         labels: labels; they replace others of the same key.
         annotations: annotations, likewise.
-        pod: fields of a pod's specification, likewise.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -67,12 +67,7 @@ _PATHS: Final = frozenset({"devicePath", "mountPath", "subPath", "workingDir"})
 
 
 def canonical(value: Any, around: str = "") -> Any:
-    """Return data without meaningless values.
-
-    Args:
-        value: plain data.
-        around: name of the field that encloses it.
-    """
+    """Return data without meaningless values."""
     copy, parts = copied(value, around, is_leaf=_is_amount)
     for part, name in reversed(parts):
         if isinstance(part, dict):

@@ -161,13 +161,7 @@ def needs_identity(cluster: ServingCluster) -> bool:
 
 
 def record_identity(seen: ServiceObservation, cluster: ServingCluster, *, goal: bool) -> MergePatch:
-    """Record from what a cluster of another operator was created.
-
-    Args:
-        seen: the observation.
-        cluster: one for which `needs_identity` holds.
-        goal: whether it was the present specification.
-    """
+    """Record from what a cluster of another operator was created."""
     assert cluster.live is not None
     made_from = str(cluster.origin.identity)
     if goal:

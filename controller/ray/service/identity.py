@@ -47,7 +47,6 @@ class StoredConfig(msgspec.Struct, frozen=True):
     """A config as it is stored.
 
     Attributes:
-        hash: digest of the config.
         body: the config as plain data, without `target_capacity`.
     """
 
@@ -138,12 +137,7 @@ class SpecChange(Enum):
 
 
 class SpecIdentity(msgspec.Struct, frozen=True):
-    """The specification from which a cluster is created.
-
-    Attributes:
-        cluster: digest of everything but the worker groups.
-        groups: digest of each worker group.
-    """
+    """The specification from which a cluster is created."""
 
     cluster: str
     groups: tuple[str, ...] = ()

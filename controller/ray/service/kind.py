@@ -54,8 +54,6 @@ class RayServiceKind(Kind["ServiceObservation"]):
     """Serves applications, and replaces their clusters.
 
     Args:
-        settings: settings for all Ray kinds.
-        dashboards: Ray's reports.
         external_source: talks to Ray; in an operator the same `ControllerDashboards` as
             `dashboards`.
         assumes_serve: whether to assume, in plans without Ray, that Serve runs what it gets.
@@ -176,12 +174,7 @@ _GAUGES: Final = (
 
 
 class ServiceCollector(ObjectCollector["RayService"]):
-    """Collects `kuberay_service_*` and `manta_service_*`.
-
-    Args:
-        read: returns all RayServices in the cache.
-        wall: returns the time of day in UTC.
-    """
+    """Collects `kuberay_service_*` and `manta_service_*`."""
 
     def __init__(
         self, read: Callable[[], Iterable[RayService]], wall: Callable[[], datetime]

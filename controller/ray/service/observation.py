@@ -69,8 +69,6 @@ class ServiceGoal(msgspec.Struct, frozen=True):
     """The user's goal, read from a valid specification.
 
     Attributes:
-        spec: the specification.
-        identity: identity of the wanted cluster.
         config: the applications to serve.
         annotations: annotations of a cluster with this goal: identity and config.
         stamps: KubeRay's annotations of what a cluster with this goal was created from; with
@@ -88,22 +86,17 @@ class ServingCluster(msgspec.Struct, frozen=True):
     """One of the two clusters that the status names.
 
     Attributes:
-        name: recorded name.
         role: `ACTIVE` or `PENDING`, the field of the status that names it.
         capacity: Serve's wanted target capacity in percent, as recorded; None if it has none.
-        cluster: the RayCluster; None if it does not exist.
         foreign: whether a RayCluster of another owner has the name.
         orphaned: whether it was created for this RayService, and another client took its owner
             reference away; it is foreign too.
         spec: the specification of `cluster`; None if there is none that can be read.
-        origin: the source of `cluster`.
-        head: its running head.
         config: the Serve config that is stored on it; None if there is none.
         config_problem: reason why the stored config cannot be read; empty if it can.
         answer: Serve's report; None before the first probe.
         put_outcome: outcome of the PUT of the stored config with the present capacity.
         put_id: id of the next PUT of that config and capacity.
-        pods: its pods that are not being deleted.
         proxies: answers of the Serve proxies that Manta probes, by uid of the pod.
         excludes_head: whether its head is to get no requests.
     """
@@ -169,7 +162,6 @@ class Closing(msgspec.Struct, frozen=True):
     """The end of the connections to a cluster that gets no new requests.
 
     Attributes:
-        cluster: name of the cluster.
         head: dashboard of its ready head.
         due: time from which the cluster may lose what serves the requests.
         ends: whether it is deleted then.
@@ -204,8 +196,6 @@ class Routing(msgspec.Struct, frozen=True):
         wanted: whether the RayService asks for it.
         served: whether the API server has the Gateway API.
         children: Gateway, route and the services of both clusters, desired and observed.
-        gateway: the Gateway, if it exists and is ours.
-        route: the route, if it exists and is ours.
     """
 
     wanted: bool = False
@@ -222,25 +212,19 @@ class ServiceObservation(msgspec.Struct, frozen=True):
     """A RayService and what belongs to it.
 
     Attributes:
-        service: the RayService.
         goal: the user's goal, or the `Problem` that makes the RayService invalid.
         status: its status without fields of the wrong type.
         active: the cluster that serves; None if the status names none.
         pending: the cluster that takes over; None if the status names none.
-        others: RayClusters of this RayService that the status does not name.
         next_name: name of the next cluster, never used before.
         services: all services of this RayService.
         children: the stable services, desired and observed.
         routing: the objects that divide the requests in an incremental upgrade.
         closings: the clusters whose connections are being closed.
         endpoints: ready pods to which the stable service of the applications leads.
-        pending_scopes: scopes in which the outcome of a write is unknown.
         refused_creates: earlier creates of clusters that the API server has refused.
-        unknown_fields: a sentence that names the unknown fields of pod templates; may be empty.
         begun: what is valid of the fields that an upgrade needs, of an invalid specification.
-        settings: the administrator's settings.
         definition: the fields that the installed definitions of RayServices and RayClusters lack.
-        clock_steady_since: time since which the clock has not jumped; None if unknown.
         now: the time of the plan; not known while observing, so that nothing is waited for.
     """
 

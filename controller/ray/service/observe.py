@@ -51,13 +51,7 @@ class ServiceSources(Struct, frozen=True):
     """The sources of an observation besides the caches.
 
     Attributes:
-        goal_of: returns the goal of a RayService, or its problem.
-        cluster_spec_of: returns a RayCluster's specification, None if it cannot be read.
         config_of: returns the Serve config that is stored on a RayCluster, or why there is none.
-        unknown_fields_of: finds the unknown fields of its pod templates.
-        read_definition: reads which fields the installed definitions lack.
-        dashboards: Ray's reports.
-        settings: settings of the RayService controller.
         assumes_serve: whether Serve is assumed to run what it gets, instead of asking dashboards.
     """
 

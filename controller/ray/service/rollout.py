@@ -167,10 +167,7 @@ class RolloutFacts(Struct, frozen=True, kw_only=True):
 
     Attributes:
         strategy: the reaction to a new specification.
-        options: options of an incremental upgrade.
         goal: the cluster that has the wanted specification.
-        active: the active cluster.
-        pending: the pending cluster.
         incremental: whether the pending cluster takes over step by step.
         rolling_back: whether the pending cluster returns what it has taken over.
         shares: stored capacities and weights.

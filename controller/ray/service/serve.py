@@ -40,7 +40,6 @@ class Readiness(Struct, frozen=True):
     """Serve's report about a stored config.
 
     Attributes:
-        serves: whether every application runs.
         ready: percent of the full size whose replicas run.
         deployed: whether Ray has this config, with this capacity.
         first_cause: a sentence about why it does not serve; empty if it does.

@@ -34,11 +34,8 @@ class ValidationContext(msgspec.Struct, frozen=True):
     """A parsed cluster to validate.
 
     Attributes:
-        cluster: the object.
-        spec: its specification.
         head: the head's template.
         workers: the groups' templates, in the order of the groups.
-        gates: the enabled features.
     """
 
     cluster: RayCluster
@@ -135,15 +132,7 @@ def valid_or_problem(
     problems: Callable[[Spec], Iterable[Problem]],
     reason: str,
 ) -> Spec | Problem:
-    """Return the specification if the object is valid, else all of its problems as one.
-
-    Args:
-        obj: the object.
-        name_rule: the rule for its name.
-        spec: the result of `read_spec`.
-        problems: finds all problems of a specification, most basic first.
-        reason: of problems without one.
-    """
+    """Return the specification if the object is valid, else all of its problems as one."""
     found = (spec,) if isinstance(spec, Problem) else problems(spec)
     name = name_rule.problem(obj.metadata.name)
     problem = together((*(() if name is None else (name,)), *found))

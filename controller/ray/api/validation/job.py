@@ -197,13 +197,7 @@ def validate_job_status(spec: JobSpec, deployment_status: str) -> Problem | None
 def job_spec_problems(
     spec: JobSpec, metadata: ObjectMeta, gates: FeatureGates
 ) -> Iterator[Problem]:
-    """Yield all problems of a specification, most basic first.
-
-    Args:
-        spec: the specification, found at `spec`.
-        metadata: metadata of the RayJob; its annotations apply to the cluster.
-        gates: the enabled features.
-    """
+    """Yield all problems of a specification, most basic first."""
     yield from _mode(spec)
     yield from _shutdown(spec)
     yield from deletion_problems(spec, gates)
