@@ -180,7 +180,7 @@ class Disruption(Struct, frozen=True):
 
 def disruption_of(pod: Pod, node: Node | None = None) -> Disruption | None:
     """Return the disruption of a pod; None if it stays, or does not run any more."""
-    if not is_running(pod):
+    if pod.status.phase != "Running":
         return None
     target = condition(pod, "DisruptionTarget")
     evicted = ""

@@ -177,7 +177,7 @@ def provisioning_phases(
     """
     if seen.is_true(PROVISIONED) or not is_true(wanted, PROVISIONED):
         return ()
-    if "suspended" in mapping(seen.status.get("stateTransitionTimes")):
+    if "suspended" in mapping(seen.stored.fields.get("stateTransitionTimes")):
         return ()
     created = time_of(seen.cluster.metadata.creation_timestamp)
     pods = [time_of(pod.metadata.creation_timestamp) for pod in seen.all_pods]

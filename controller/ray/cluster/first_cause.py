@@ -134,11 +134,13 @@ def diagnose_pods(seen: ClusterObservation) -> PodCauses:
     return _without_excused(seen, [(pod, cause) for pod, cause in found if cause is not None])
 
 
-def _that_matter(pod_causes: PodCauses, *, short: Collection[str]) -> Iterator[Cause]:
-    """Yield the causes; those of pods that should be gone count only if a pod is missing."""
-    for pod, cause in pod_causes:
-        if not pod.metadata.terminating or component_of_pod(pod) in short:
-            yield cause
+def _that_matter(pod_causes: PodCauses, *, short: Collection[str]) -> list[Cause]:
+    """Return the causes; those of pods that should be gone count only if a pod is missing."""
+    return [
+        cause
+        for pod, cause in pod_causes
+        if not pod.metadata.terminating or component_of_pod(pod) in short
+    ]
 
 
 def _without_excused(seen: ClusterObservation, pod_causes: PodCauses) -> PodCauses:

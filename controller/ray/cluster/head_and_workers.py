@@ -150,19 +150,20 @@ def find_missing_pods(seen: ClusterObservation, *, without: Collection[str] = ()
     if not seen.heads:
         names = _free_names(seen, head_prefix(cluster), labels.HEAD_GROUP, 1)
         found[HEAD_SCOPE] = (MissingPod(names[0]),)
+    wanted = {name: seen.wanted_units(units) for name, units in seen.units.items()}
     short = [
         units
         for name, units in seen.units.items()
         if worker_scope(name) not in seen.pending_scopes
         and name not in without
-        and _may_lack_pods(seen, units)
+        and _may_lack_pods(units, wanted[name])
     ]
     for position, units in enumerate(short):
         name = units.group.group_name
         share = batch if units.is_multi_host else ceil(batch / (len(short) - position))
         places = missing_positions(
             units,
-            wanted=seen.wanted_units(units),
+            wanted=wanted[name],
             owner_uid=seen.cluster.metadata.uid,
             revision=seen.pods_revision,
             batch=share,
@@ -177,10 +178,9 @@ def find_missing_pods(seen: ClusterObservation, *, without: Collection[str] = ()
     return found
 
 
-def _may_lack_pods(seen: ClusterObservation, units: WorkerUnits) -> bool:
-    present = sum(len(each.pods) for each in units.units)
-    wanted = seen.wanted_units(units) * units.hosts
-    return present < wanted or any(len(each.pods) < units.hosts for each in units.units)
+def _may_lack_pods(units: WorkerUnits, wanted: int) -> bool:
+    sizes, hosts = [len(each.pods) for each in units.units], units.hosts
+    return sum(sizes) < wanted * hosts or any(size < hosts for size in sizes)
 
 
 def _free_names(seen: ClusterObservation, prefix: str, group: str, count: int) -> list[str]:

@@ -108,10 +108,10 @@ def unexplained_number(seen: ClusterObservation) -> str:
     generation = seen.cluster.metadata.generation
     if since := held_since(seen):
         return since
-    before = seen.status.get("desiredWorkerReplicas")
+    before = seen.stored.fields.get("desiredWorkerReplicas")
     if not isinstance(before, int):
         return ""
-    now = seen.desired.spec.desired_workers
+    now = seen.desired.workers
     if now >= before:
         return ""
     if (seen.counted_generation or seen.recorded_generation) == generation:
@@ -194,8 +194,8 @@ def is_premature(seen: ClusterObservation, plan: Plan) -> bool:
     """Return whether the plan asks for less, and an unknown definition may have read that."""
     if not seen.definition.unverified:
         return False
-    before = seen.status.get("desiredWorkerReplicas")
-    is_smaller = isinstance(before, int) and seen.desired.spec.desired_workers < before
+    before = seen.stored.fields.get("desiredWorkerReplicas")
+    is_smaller = isinstance(before, int) and seen.desired.workers < before
     rolls = seen.rollout is not None and seen.rollout.takes_away
     deletes = any(isinstance(write, Delete) for stage in plan.stages for write in stage)
     return is_smaller or rolls or deletes

@@ -204,6 +204,7 @@ class RayClusterKind(Kind["AnyCluster"]):
             identity,
             builder,
             desired_resources(spec),
+            spec.desired_workers,
             unsupported_fields=unsupported_fields(cluster, scheduler),
             warnings=(
                 *cluster_warnings(spec),

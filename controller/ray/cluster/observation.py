@@ -103,7 +103,7 @@ class StoredStatus(Struct, frozen=True):
 
 
 stored_status: Final = IdentityMemo(StoredStatus.of)
-"""The status of an object; a plan reads it sixty times."""
+"""The status of an object, read once."""
 
 
 class ObservedBudgets(Struct, frozen=True):
@@ -125,6 +125,7 @@ class DesiredCluster(Struct, frozen=True):
 
     Attributes:
         resources: `status.desiredCPU` and the like.
+        workers: worker pods of all groups.
         unsupported_fields: what is accepted and has no effect.
         warnings: sentences about questionable settings that do not stop the cluster.
     """
@@ -133,6 +134,7 @@ class DesiredCluster(Struct, frozen=True):
     identity: Identity
     builder: PodBuilder
     resources: Mapping[str, str]
+    workers: int
     unsupported_fields: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -348,6 +350,7 @@ class ObservedPods(Struct, frozen=True, kw_only=True):
     """A RayCluster, valid or not, and its pods in their present state.
 
     Attributes:
+        stored: its present status.
         now: the time of the plan; not known while observing.
         heads: head pods that belong to it, including terminating ones.
         foreign_heads: sentences about head pods with its label that belong to another owner.
@@ -363,6 +366,7 @@ class ObservedPods(Struct, frozen=True, kw_only=True):
     """
 
     cluster: RayCluster
+    stored: StoredStatus
     now: datetime = _BEFORE
     heads: tuple[Pod, ...] = ()
     foreign_heads: tuple[str, ...] = ()
@@ -375,23 +379,13 @@ class ObservedPods(Struct, frozen=True, kw_only=True):
     settings: RaySettings = field(default_factory=RaySettings)
     history: PodHistory = NO_HISTORY
 
-    @property
-    def status(self) -> Mapping[str, Any]:
-        """The present status."""
-        return stored_status(self.cluster).fields
-
-    @property
-    def conditions(self) -> Sequence[Mapping[str, Any]]:
-        """The present conditions."""
-        return stored_status(self.cluster).conditions
-
     def condition(self, kind: str) -> Mapping[str, Any]:
         """Return the present condition of this type, empty if there is none."""
-        return stored_status(self.cluster).by_type.get(kind, {})
+        return self.stored.by_type.get(kind, {})
 
     def is_true(self, kind: str) -> bool:
         """Return whether the condition of this type is True."""
-        return stored_status(self.cluster).by_type.get(kind, {}).get("status") == "True"
+        return self.stored.by_type.get(kind, {}).get("status") == "True"
 
     def since(self, kind: str) -> datetime | None:
         """Return since when the condition of this type has had its status, None if unknown."""
@@ -400,7 +394,7 @@ class ObservedPods(Struct, frozen=True, kw_only=True):
     @property
     def recorded_generation(self) -> int | None:
         """The generation that the status reports, None before the first."""
-        recorded = self.status.get("observedGeneration")
+        recorded = self.stored.fields.get("observedGeneration")
         return recorded if isinstance(recorded, int) else None
 
     @property

@@ -75,6 +75,7 @@ def observe_cluster(key: str, reads: CacheReader, sources: ClusterSources) -> An
     )
     known: dict[str, Any] = {
         "cluster": cluster,
+        "stored": stored_status(cluster),
         "heads": pods.heads,
         "workers": pods.workers,
         "pods_listed": record.has_listed(every_pod(cluster)),

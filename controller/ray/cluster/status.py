@@ -99,7 +99,7 @@ _OMITTED_WHEN_EMPTY: Final = _COUNTERS | {"state", "endpoints"}
 
 def cluster_status(seen: ClusterObservation, failures: tuple[Failure, ...]) -> StatusPatch:
     """Return the desired status after a reconcile in which these writes failed."""
-    present = seen.status
+    present = seen.stored.fields
     notes = history_notes(failures)
     if notes:
         children = replace(seen.children, notes=(*seen.children.notes, *notes))
@@ -119,8 +119,8 @@ def cluster_status(seen: ClusterObservation, failures: tuple[Failure, ...]) -> S
         *_held_events(seen, held),
         *_history_events(seen, notes),
         *upgrade_events(seen),
-        *seen.definition.events(seen.conditions),
-        *unknown_field_events(seen.conditions, seen.unknown_fields),
+        *seen.definition.events(seen.stored.conditions),
+        *unknown_field_events(seen.stored.conditions, seen.unknown_fields),
         *idle_events(seen),
     )
     patch = _patch(present, wanted, seen.now, events)
@@ -157,7 +157,7 @@ def _fields(
 def _has_surplus(seen: ClusterObservation) -> bool:
     """Return whether there are more workers than specified: else no number needs explaining."""
     live = [pod for pod in seen.all_workers if not pod.metadata.terminating]
-    return len(live) > seen.desired.spec.desired_workers
+    return len(live) > seen.desired.workers
 
 
 def refusal_status(seen: InvalidCluster) -> StatusPatch:
@@ -166,8 +166,10 @@ def refusal_status(seen: InvalidCluster) -> StatusPatch:
     Of a cluster that had begun, what its pods say is still reported; what only a specification can
     say is unchanged.
     """
-    present = seen.status
-    conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, seen.now)
+    present = seen.stored.fields
+    conditions = ClusterConditions(
+        seen.stored.conditions, seen.cluster.metadata.generation, seen.now
+    )
     problem = seen.problem
     conditions.set(READY, "False", problem.reason, str(problem))
     wanted: Status = {"observedGeneration": seen.cluster.metadata.generation}
@@ -188,20 +190,22 @@ def waiting_status(seen: ClusterObservation, why: str, held: HeldDeletions | Non
 
     `why` says why the definition cannot be read, and is empty if it was read.
     """
-    conditions = ClusterConditions(seen.conditions, seen.cluster.metadata.generation, seen.now)
+    conditions = ClusterConditions(
+        seen.stored.conditions, seen.cluster.metadata.generation, seen.now
+    )
     if why:
         conditions.set(DEFINITION_COMPLETE, "Unknown", "OpenAPIUnreadable", why)
     if held is not None:
         conditions.set(DELETION_HELD, "True", "NotExplained", held.message)
     wanted: Status = {"conditions": conditions.as_list()}
-    return _patch(seen.status, wanted, seen.now, _held_events(seen, held))
+    return _patch(seen.stored.fields, wanted, seen.now, _held_events(seen, held))
 
 
 def _settles(seen: ClusterObservation, cause: Cause | None, patch: StatusPatch) -> float:
     """Return the seconds for which a change is held back. Nothing is replaced in a suspension."""
     losses = seen.history.losses.values()
     if losses and not seen.desired.spec.suspend:
-        is_told = _verdicts(seen.status) == _verdicts(patch.wanted)
+        is_told = _verdicts(seen.stored.fields) == _verdicts(patch.wanted)
         is_told = is_told and not patch.events and not any(child_events(seen))
         if cause is None or not (seen.is_recorded and is_told):
             return _SETTLES if seen.repeated_losses else 0.0
@@ -229,7 +233,7 @@ def _state(
     if _is_suspended(seen, spec):
         return "suspended"
     pods = seen.all_pods
-    complete = bool(seen.heads) and len(pods) == spec.desired_workers + 1
+    complete = bool(seen.heads) and len(pods) == seen.desired.workers + 1
     if complete and not failures and not seen.children.absent and all(map(_counts_ready, pods)):
         return "ready"
     return str(present.get("state") or "")
@@ -256,7 +260,7 @@ def _ready_workers(seen: AnyCluster) -> dict[str, int]:
 def _counters(seen: ClusterObservation, spec: ClusterSpec) -> dict[str, int]:
     active = [group for group in spec.worker_group_specs if not group.suspend]
     return {
-        "desiredWorkerReplicas": _as_int32(spec.desired_workers),
+        "desiredWorkerReplicas": _as_int32(seen.desired.workers),
         **_ready_workers(seen),
         "minWorkerReplicas": _as_int32(sum(group.least * group.hosts for group in active)),
         "maxWorkerReplicas": _as_int32(sum(group.most * group.hosts for group in active)),
@@ -314,7 +318,7 @@ def _conditions(
 ) -> list[dict[str, Any]]:
     generation = seen.cluster.metadata.generation
     counted = seen.recorded_generation or 0 if _may_get_older_pods(seen) else generation
-    head = ClusterConditions(seen.conditions, counted, seen.now)
+    head = ClusterConditions(seen.stored.conditions, counted, seen.now)
     head.set_head_ready(chosen_head(seen.heads))
     conditions = ClusterConditions(head.as_list(), generation, seen.now)
     of_pods = [f for f in failures if _changes_pods(f) and not f.unknown]

@@ -16,7 +16,7 @@ from controller.kube.objects import ObjectMeta, OwnerReference, Pod
 from controller.kube.resources import PODS, Resource
 from controller.ray.api import RAYCLUSTERS, RayCluster
 from controller.ray.cluster import RayClusterKind
-from controller.ray.cluster.observation import ClusterObservation
+from controller.ray.cluster.observation import ClusterObservation, StoredStatus
 from controller.runtime.kind import Unreadable
 from controller.runtime.plan import NOTHING, Plan
 from controller.testing.reads import FakeReads
@@ -55,6 +55,12 @@ def with_status(obj: RayCluster, status: dict[str, Any]) -> RayCluster:
         merged["head"] = {k: v for k, v in status["head"].items() if v is not None}
     merged = {key: value for key, value in merged.items() if value is not None}
     return msgspec.structs.replace(obj, status=merged)
+
+
+def seen_with(seen: ClusterObservation, status: dict[str, Any]) -> ClusterObservation:
+    """The same observation after `status` was merge-patched into its object."""
+    obj = with_status(seen.cluster, status)
+    return replace(seen, cluster=obj, stored=StoredStatus.of(obj))
 
 
 def with_meta(obj: Any, **changes: Any) -> Any:

@@ -34,8 +34,8 @@ from tests.ray.cluster.support import (
     owner,
     plan,
     reads,
+    seen_with,
     with_meta,
-    with_status,
     writes,
 )
 
@@ -285,7 +285,7 @@ def test_notes_that_no_message_has_room_for_are_reported_once():
     assert len([*child_events(seen)]) == 99
     conditions = ClusterConditions((), 1, NOW)
     conditions.set("ChildrenAsSpecified", "False", "NeedsHelp", seen.children.notes_in_words)
-    told = replace(seen, cluster=with_status(seen.cluster, {"conditions": conditions.as_list()}))
+    told = seen_with(seen, {"conditions": conditions.as_list()})
     assert [*child_events(told)] == []
 
 

@@ -36,7 +36,7 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
 
 def said(seen: ClusterObservation) -> dict[str, Any]:
     """The condition `Upgrading`, empty if there is none."""
-    conditions = ClusterConditions(seen.conditions, 1, NOW)
+    conditions = ClusterConditions(seen.stored.conditions, 1, NOW)
     set_upgrading(conditions, seen)
     found = [each for each in conditions.as_list() if each["type"] == "Upgrading"]
     return found[0] if found else {}

@@ -28,6 +28,7 @@ from tests.ray.cluster.support import (
     plan,
     pod,
     reads,
+    seen_with,
     with_children,
     with_status,
     workers,
@@ -272,7 +273,7 @@ def test_a_refused_revision_for_which_no_message_has_room_is_said_once():
     first = kind.status_after(seen, made, (failure,), NOW)
     assert first is not None
     assert [each.note for each in first.events if each.reason == said.event] == [said.message]
-    told = replace(seen, cluster=with_status(seen.cluster, dict(first.wanted)))
+    told = seen_with(seen, dict(first.wanted))
     again = kind.status_after(told, made, (failure,), NOW)
     assert again is not None
     assert [each for each in again.events if each.reason == said.event] == []

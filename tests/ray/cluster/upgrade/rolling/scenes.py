@@ -21,7 +21,16 @@ from controller.ray.dashboard.client import RayNode, RayNodes
 from controller.ray.dashboard.probes import ProbeObservation
 from controller.ray.dashboard.responses import RayVersion
 from controller.ray.pods.hashes import template_digest
-from tests.ray.cluster.support import NOW, UID, cluster, manifest, pod, reads, with_status
+from tests.ray.cluster.support import (
+    NOW,
+    UID,
+    cluster,
+    manifest,
+    pod,
+    reads,
+    seen_with,
+    with_status,
+)
 
 IMAGE = "rayproject/ray:2.60.0"
 OLD = "3-OF-AN-OLDER-TEMPLATE"
@@ -114,10 +123,10 @@ def observed_object(
 
 def with_begun(seen: ClusterObservation, *names: str) -> ClusterObservation:
     """The same cluster when the turn of these groups has been recorded."""
-    conditions = ConditionSet(seen.conditions, seen.cluster.metadata.generation, NOW)
+    conditions = ConditionSet(seen.stored.conditions, seen.cluster.metadata.generation, NOW)
     set_turns(conditions, names)
     status = {"conditions": conditions.as_list()}
-    return replace(seen, cluster=with_status(seen.cluster, status))
+    return seen_with(seen, status)
 
 
 def decision(seen: ClusterObservation) -> Rollout | None:
