@@ -114,15 +114,6 @@ async def patch_cluster(world: World, patch: Json) -> None:
     await world.user.merge_patch(RAYCLUSTERS, world.namespace, "example", patch)
 
 
-async def revisions(world: World) -> dict[str, str]:
-    """Of the cluster and all of its children."""
-    everything = [(RAYCLUSTERS, "example"), *CHILDREN]
-    return {
-        f"{resource} {name}": (await raw(world, resource, name))["metadata"]["resourceVersion"]
-        for resource, name in everything
-    }
-
-
 def managed(obj: Json) -> Json:
     """What matters of an object when two states are compared."""
     shown = copy.deepcopy(obj)
@@ -137,16 +128,6 @@ async def test_at_rest_no_request_is_made(world: World):
     before = requests(world)
     await world.settle(900)
     assert requests(world) == before
-
-
-@pytest.mark.embedded_only
-async def test_a_new_operator_finds_nothing_to_do(world: World):
-    await everything(world)
-    await world.operators[0].stop()
-    before = await revisions(world)
-    world.start_operator()
-    await world.settle(60)
-    assert await revisions(world) == before
 
 
 def requests(world: World) -> dict[tuple[str, str], int]:

@@ -131,17 +131,6 @@ async def let_pods_go(world: World) -> None:
         await world.user.merge_patch(PODS, world.namespace, meta.name, patched)
 
 
-async def test_the_deadline_passes_also_while_no_operator_runs(world: World):
-    first = world.start_operator()
-    await ready_cluster(world, redis_cluster(timeout=2))
-    await first.stop()
-    await delete(world)
-    await world.settle(3)
-    assert await exists(world)
-    world.start_operator()
-    await world.eventually(lambda: is_let_go(world), seconds=10)
-
-
 @contextmanager
 def elsewhere(world: World, namespace: str) -> Iterator[None]:
     """Let user and operator live in another namespace for a while."""

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from controller.command.kinds import KindSettings, kinds_to_plan
-from controller.command.planning.planner import Planner
 from controller.devcluster.apiserver.authorization import Attributes
 from controller.kube.errors import StatusError
 from controller.kube.resources import DISRUPTION_BUDGETS, PODS
@@ -20,7 +18,7 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.job import RayJobKind
-from tests.integration.harness import OPERATOR, embedded_world, example_cluster
+from tests.integration.harness import OPERATOR, embedded_world
 from tests.integration.rays import Rays
 from tests.integration.test_idle_clusters import Idle, options
 from tests.ray.dashboard.simulated import Course
@@ -91,14 +89,6 @@ async def test_of_workers_the_given_share_may_go_and_the_number_follows_the_grou
             return (await seen.budgets())[WORKERS]["minAvailable"] == 2  # of 5, 3 may go
 
         await seen.world.eventually(is_computed_anew)
-
-
-@pytest.mark.parametrize("edit", [{"suspend": True}, {"disruptionBudgets": None}])
-async def test_suspended_or_no_longer_asked_for_they_go(edit: dict[str, Any]):
-    async with inhabited() as seen:
-        await seen.have(HEAD)
-        await seen.patch(**edit)
-        await seen.have()
 
 
 async def test_while_a_deleted_cluster_is_held_by_a_finalizer_nothing_hinders_an_eviction():
@@ -186,18 +176,6 @@ async def test_an_idle_cluster_loses_its_budget_long_before_it_ends():
         seen.disconnect()
         await seen.have()
         await world.eventually(seen.is_suspended, seconds=700)
-
-
-async def test_a_plan_shows_the_budgets_of_a_cluster_in_use():
-    async with embedded_world() as world:
-        planner = Planner(world.user, kinds_to_plan(KindSettings()), world.wall())
-        body = example_cluster()
-        body["spec"]["disruptionBudgets"] = {"workersMaxUnavailablePercent": 50}
-        made = await planner.for_manifest(body, world.namespace)
-        assert {each.new for each in made.items if each.kind == "PodDisruptionBudget"} == {
-            HEAD,
-            WORKERS,
-        }
 
 
 async def test_the_head_of_a_rayjob_is_protected_while_its_job_runs_and_not_afterwards():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.planning.planner import Planner
@@ -18,9 +17,8 @@ from tests.integration.fleets import (
     FleetReferee,
     Fleets,
     fleet_manifest,
-    index_of,
 )
-from tests.integration.harness import EXAMPLES, World, cluster_of
+from tests.integration.harness import World
 from tests.ray.test_permissions import chart_verbs
 
 pytestmark = pytest.mark.slow
@@ -62,23 +60,6 @@ async def test_an_upgrade_replaces_each_copy_once_and_every_index_stays_ready(fl
 async def events(fleets: Fleets) -> list[tuple[str, str]]:
     await fleets.world.settle(2)
     return await fleets.world.events_about("RayClusterFleet", "fleet")
-
-
-async def test_every_ray_container_knows_its_copy(fleets: Fleets):
-    fleets.start_operator()
-    await fleets.create(replicas=2)
-    await fleets.completes(OLD, 2)
-    for pod in fleets.world.journal.present.values():
-        body = await fleets.world.user.read_page(
-            f"/api/v1/namespaces/{fleets.world.namespace}/pods/{pod.metadata.name}", {}
-        )
-        index = index_of(cluster_of(pod))
-        assert f'"name":"MANTA_CLUSTER_INDEX","value":"{index}"' in compact(body)
-        assert '"name":"MANTA_CLUSTER_COUNT","value":"2"' in compact(body)
-
-
-def compact(body: bytes) -> str:
-    return body.decode().replace(": ", ":").replace(", ", ",")
 
 
 async def test_a_fleet_that_is_scaled_replaces_no_copy_and_no_pod(fleets: Fleets):
@@ -148,14 +129,6 @@ async def test_requests_keep_to_what_the_chart_grants(fleets: Fleets):
             assert verb in rules[f"{name}.{group}" if group else name], (verb, resource)
 
 
-@embedded_only
-async def test_the_example_becomes_ready(fleets: Fleets):
-    fleets.start_operator()
-    body = yaml.safe_load((EXAMPLES / "rayclusterfleet.yaml").read_text())
-    await fleets.world.user.create(RAYCLUSTERFLEETS, fleets.world.namespace, body)
-    await fleets.completes(OLD, 3)
-
-
 def planner(fleets: Fleets) -> Planner:
     gates = FeatureGates({"RayClusterFleet": True})
     kinds = kinds_of(KindSettings.from_environment(gates, {}), None)
@@ -169,14 +142,6 @@ def planned(plan: Any) -> dict[tuple[str, str], int]:
         key = item.action, item.kind
         found[key] = found.get(key, 0) + item.count
     return found
-
-
-async def test_a_plan_for_a_new_fleet_names_its_clusters_and_their_pods(fleets: Fleets):
-    plan = await planner(fleets).for_manifest(fleet_manifest(), fleets.world.namespace)
-    assert not plan.problem
-    found = planned(plan)
-    assert found["create", "RayCluster"] == 3
-    assert found["create", "Pod"] == 6
 
 
 async def test_a_plan_for_an_edit_names_all_steps_of_the_upgrade(fleets: Fleets):

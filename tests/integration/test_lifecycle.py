@@ -9,7 +9,7 @@ import pytest
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.testing.faults import Lag, Rule
-from tests.integration.harness import World, example_cluster, role
+from tests.integration.harness import World, example_cluster
 
 
 async def test_a_manifest_becomes_a_ready_cluster_with_status(world: World):
@@ -43,46 +43,6 @@ async def test_scaling_up_and_down_makes_and_removes_just_the_difference(world: 
 
     assert world.journal.workers_created() == 4
     assert world.journal.workers_deleted() == 2
-
-
-async def test_workers_named_in_workers_to_delete_are_the_ones_that_go(world: World):
-    world.start_operator()
-    await world.create_cluster(replicas=3)
-    await world.eventually(world.is_ready)
-    named = sorted(pod.metadata.name for pod in world.journal.workers())[1]
-
-    path = "/spec/workerGroupSpecs/0"
-    await world.user.json_patch(
-        RAYCLUSTERS,
-        world.namespace,
-        "example",
-        [
-            {"op": "replace", "path": f"{path}/replicas", "value": 2},
-            {"op": "add", "path": f"{path}/scaleStrategy", "value": {"workersToDelete": [named]}},
-        ],
-    )
-    await world.eventually(lambda: len(world.journal.present) == 3)
-
-    gone = [world.journal.created[uid].metadata.name for uid in world.journal.marked]
-    assert gone == [named]
-
-
-async def test_deleted_workers_and_heads_are_replaced_under_new_names(world: World):
-    world.start_operator()
-    await world.create_cluster(replicas=1)
-    await world.eventually(world.is_ready)
-    before = {pod.metadata.name for pod in world.journal.present.values()}
-
-    for name in before:
-        await world.user.delete(PODS, world.namespace, name)
-    await world.eventually(
-        lambda: (
-            {role(pod) for pod in world.journal.present.values()} == {"head", "worker"}
-            and not before & {pod.metadata.name for pod in world.journal.present.values()}
-        )
-    )
-    assert world.journal.most_live_heads == 1
-    assert len(world.journal.created) == 4
 
 
 @pytest.mark.vital

@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from controller.command.kinds import KindSettings, kinds_of
-from controller.command.planning.planner import Planner
 from controller.devcluster.apiserver.authorization import Attributes
 from controller.kube.resources import NETWORK_POLICIES
 from controller.ray.api import RAYCLUSTERS, FeatureGates
@@ -127,10 +125,3 @@ async def test_an_operator_whose_gate_is_off_keeps_what_is_asked_for_and_removes
     await patch(world, None)
     await world.becomes(lambda: policies(world), lambda found: not found)
     assert set(world.journal.present) == pods
-
-
-async def test_a_plan_shows_the_policies(world: World):
-    planner = Planner(world.user, kinds_of(KindSettings(), None), world.wall())
-    made = await planner.for_manifest(manifest(ASKED), world.namespace)
-    found = {each.new for each in made.items if each.kind == NETWORK_POLICIES.kind}
-    assert found == {HEAD, WORKERS}

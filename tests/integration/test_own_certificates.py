@@ -129,16 +129,6 @@ async def test_keys_are_in_their_secrets_and_nowhere_else(
 
 
 @pytest.mark.embedded_only
-async def test_a_deleted_certificate_comes_back_with_the_same_authority(world: World):
-    authority = await running(world)
-    trusted = (await content(world, authority))["tls.crt"]
-    await world.user.delete(SECRETS, world.namespace, WORKER)
-    await world.becomes(lambda: names(world), lambda found: WORKER in found)
-    await follows(world, 1)
-    assert (await content(world, WORKER))["ca.crt"] == trusted
-
-
-@pytest.mark.embedded_only
 async def test_another_authority_follows_a_deleted_one_and_the_pods_to_delete_are_named(
     world: World,
 ):

@@ -22,7 +22,6 @@ from tests.integration.rolling import rolling_manifest, set_variable
 pytestmark = pytest.mark.slow
 
 NEW = "rayproject/ray:2.52.0-cpu"
-INCOMPATIBLE = "rayproject/ray:2.60.0"
 
 
 def edition(image: str = "", replicas: int = 3, **settings: Any) -> dict[str, Any]:
@@ -123,14 +122,6 @@ async def test_an_edit_that_replaces_nothing_has_no_steps(world: World):
     paused = await planned(world, edition(NEW, paused=True))
     assert paused.rolling is None
     assert any("paused" in note for note in paused.notes)
-
-
-async def test_another_version_of_ray_is_said_to_replace_nothing(world: World):
-    await running(world, edition())
-    plan = await planned(world, edition(INCOMPATIBLE))
-    assert plan.rolling is None
-    assert not [item for item in plan.items if item.kind == "Pod"]
-    assert any("says Ray 2.60.0, and the cluster runs Ray 2.52.0" in each for each in plan.notes)
 
 
 # -- RayServices ---------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tests.integration.rays import Rays, forever
 from tests.integration.test_at_rest import requests
 from tests.integration.test_rayjob_bugs import running
 from tests.ray.dashboard.simulated import Course
-from tests.ray.job.rayjobs import changed, job_manifest, sample_jobs
+from tests.ray.job.rayjobs import changed, job_manifest
 from tests.samples import THEIR_CRDS
 
 RULES = "spec.deletionStrategy.deletionRules"
@@ -104,14 +104,6 @@ async def test_the_rules_refuse_what_kuberays_refuse(
     await prepare(world)
     with pytest.raises(Invalid, match=words):
         await store(world, changed(job_manifest(), changes))
-
-
-async def test_every_sample_is_kept_whole(world: World):
-    await prepare(world)
-    for document in sample_jobs():
-        stored = await store(world, document)
-        assert lost(document["spec"], stored["spec"]) == []
-        await world.user.delete(RAYJOBS, world.namespace, stored["metadata"]["name"])
 
 
 async def test_what_we_add_to_the_status_is_kept(world: World):

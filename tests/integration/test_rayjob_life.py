@@ -123,52 +123,6 @@ async def test_an_interactive_job_waits_for_its_id(rays: Rays):
     assert status["attempts"][0]["jobId"] == "by-hand"
 
 
-SELECTED: dict[str, Any] = {"rayClusterSpec": None, "clusterSelector": {"ray.io/cluster": "shared"}}
-
-
-async def on_shared_cluster(rays: Rays, **spec: Any) -> None:
-    """A job that runs for ever on a cluster that somebody else has made."""
-    rays.ray.course = lambda _body: forever()
-    rays.start_operator()
-    body = example_cluster("shared", replicas=1)
-    await rays.world.user.create(RAYCLUSTERS, rays.world.namespace, body)
-    await rays.create(**(SELECTED | spec))
-    await running(rays)
-
-
-async def jobs_end_in_ray(rays: Rays, *, seconds: float) -> None:
-    await rays.world.eventually(lambda: rays.ray.running() == [], seconds=seconds, pause=0.5)
-
-
-def stop_condition(status: dict[str, Any]) -> str:
-    found = find_condition(status.get("conditions", ()), "JobStopped")
-    return "" if found is None else str(found["message"])
-
-
-@pytest.mark.parametrize("mode", ["HTTPMode", "K8sJobMode"])
-@pytest.mark.parametrize("fault", [Fault.SILENT, Fault.REFUSES, Fault.ERROR])
-async def test_a_deadline_on_a_shared_cluster_is_kept_and_the_job_stopped_later(
-    rays: Rays, fault: Fault, mode: str
-):
-    await on_shared_cluster(rays, activeDeadlineSeconds=60, submissionMode=mode)
-    rays.ray.fault(fault)
-    status = await rays.reaches("Failed", seconds=65)
-    assert (status["reason"], status["jobStatus"]) == ("DeadlineExceeded", "RUNNING")
-    assert "may still run" in stop_condition(status)
-    await rays.world.settle(120)
-    assert await rays.jobs_of_kubernetes() == [], "the submitter has gone too"
-    assert len(rays.ray.running()) == 1
-    rays.ray.fault(None)
-    await jobs_end_in_ray(rays, seconds=60)
-    await rays.world.becomes(
-        rays.status, lambda found: found["jobStatus"] == "STOPPED", seconds=60, pause=0.5
-    )
-    status = await rays.status()
-    assert (status["jobDeploymentStatus"], status["reason"]) == ("Failed", "DeadlineExceeded")
-    assert (status["failed"], stop_condition(status)) == (1, "")
-    assert len(await rays.clusters()) == 1
-
-
 @pytest.mark.parametrize("edit", [{"suspend": True}, {"runtimeEnvYAML": "["}])
 async def test_a_refused_edit_hides_neither_the_end_nor_what_follows_it(
     rays: Rays, edit: dict[str, Any]

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from controller.ray.api.rayservice import RAYSERVICES
-from tests.integration.harness import REAL_KUBECONFIG, cluster_of
+from tests.integration.harness import REAL_KUBECONFIG
 from tests.integration.rayservices import (
     Services,
     asked,
@@ -18,7 +18,6 @@ from tests.integration.rayservices import (
     service_manifest,
     with_image,
 )
-from tests.ray.dashboard.simulated import Fault
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -55,17 +54,6 @@ async def test_image_and_config_changed_together_reach_the_new_cluster_only(serv
     assert not failures
     assert [greeting(put) for put in old_puts] == ["hi"]
     assert [greeting(put) for put in services.serve_of(new).puts] == ["hello"]
-
-
-async def test_a_config_alone_reaches_the_cluster_that_is_there(services: Services):
-    services.start_operator()
-    name = await services.deployed()
-    await services.edit(service_manifest(serveConfigV2=serve_config("hello")))
-    serve = services.serve_of(name)
-    await services.world.eventually(lambda: len(serve.puts) == 2)
-    await services.world.settle(30)
-    assert [greeting(put) for put in serve.puts] == ["hi", "hello"]
-    assert await services.clusters() == [name]
 
 
 async def test_a_service_at_rest_writes_and_puts_nothing(services: Services):
@@ -105,18 +93,6 @@ async def test_a_suspended_service_leaves_nothing_and_comes_back(services: Servi
     assert condition(status, "Suspended") == "False"
 
 
-async def test_a_reverted_edit_makes_nothing_new(services: Services):
-    services.start_operator()
-    manifest = service_manifest()
-    name = await services.deployed(manifest)
-    await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
-    await services.reaches(lambda s: s.get("pendingServiceStatus", {}).get("rayClusterName"))
-    await services.edit(manifest)
-    await services.reaches(lambda s: not s.get("pendingServiceStatus"))
-    await services.world.eventually(lambda: _only(services, name), seconds=120)
-    assert await services.active() == name
-
-
 async def test_a_service_that_does_not_serve_in_time_is_given_up_until_it_is_edited(
     services: Services,
 ):
@@ -132,34 +108,6 @@ async def test_a_service_that_does_not_serve_in_time_is_given_up_until_it_is_edi
     await services.world.eventually(lambda: _only(services), seconds=120)
     await services.edit(manifest)
     await services.serving()
-
-
-async def test_no_request_goes_to_a_cluster_whose_proxy_does_not_answer(services: Services):
-    services.start_operator()
-    manifest = service_manifest(rayClusterDeletionDelaySeconds=5)
-    old = await services.deployed(manifest)
-    await services.edit(with_image(manifest, "rayproject/ray:2.53.0"))
-    await services.world.eventually(lambda: len(services.heads()) == 2)
-    (head,) = (each for each in services.heads() if cluster_of(each) != old)
-    services.ray.fault(Fault.REFUSES, proxy=head.metadata.uid)
-    await services.world.settle(REST / 5)
-    status = await services.status()
-    assert status["pendingServiceStatus"]["applicationStatuses"]["hello"]["status"] == "RUNNING"
-    assert (await services.active(), await services.selected()) == (old, old)
-    services.ray.fault(None, proxy=head.metadata.uid)
-    await services.taken_over(old)
-
-
-async def test_a_head_whose_proxy_has_died_gets_no_requests_until_it_is_back(services: Services):
-    services.start_operator()
-    await services.create()
-    await services.reaches(lambda s: s.get("numServeEndpoints") == 2)
-    (head,) = services.heads()
-    services.ray.fault(Fault.SILENT, proxy=head.metadata.uid)
-    await services.reaches(lambda s: s.get("numServeEndpoints") == 1, seconds=30)
-    assert services.heads()[0].metadata.labels["ray.io/serve"] == "false"
-    services.ray.fault(None, proxy=head.metadata.uid)
-    await services.reaches(lambda s: s.get("numServeEndpoints") == 2, seconds=40)
 
 
 async def _only(services: Services, *names: str) -> bool:

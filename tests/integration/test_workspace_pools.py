@@ -52,22 +52,6 @@ async def test_a_workspace_gets_a_pool_and_its_nodes(spaces: PoolWorkspaces):
     assert found.status.condition("Ready") is not None
 
 
-async def test_a_workspace_that_is_deleted_waits_for_its_nodes(spaces: PoolWorkspaces):
-    spaces.cloud.behaviour = ClaimBehaviour(gone_after=30)
-    spaces.start_operator()
-    await spaces.create(count=2)
-    await spaces.has_nodes()
-    await spaces.delete()
-    await spaces.reaches("WorkspaceDeleting", "True", "workspaceDeleted")
-    await spaces.world.settle(5)
-    message = (await spaces.condition("WorkspaceDeleting"))[2]
-    assert "waiting until these are gone: " in message
-    assert "NodeClaim " in message
-    await spaces.world.eventually(spaces.is_gone, seconds=120)
-    assert await spaces.pool() is None
-    assert await spaces.claims() == []
-
-
 @embedded_only
 async def test_nothing_is_read_but_by_watches(spaces: PoolWorkspaces):
     operator = spaces.start_operator()
@@ -95,25 +79,6 @@ async def test_while_nothing_happens_nothing_is_asked(spaces: PoolWorkspaces):
     await spaces.world.settle(600)
     asked = [each.attributes for each in operator.transport.journal.entries[begun:]]
     assert [each for each in asked if each.resource and each.verb != "watch"] == []
-
-
-async def test_nodes_that_are_there_make_the_pool_smaller_and_their_loss_larger(
-    spaces: PoolWorkspaces,
-):
-    await spaces.world.user.create(NODES, "", own_node())
-    spaces.start_operator()
-    await spaces.create(count=2)
-    await spaces.has_nodes()
-    pool = await spaces.pool()
-    assert pool is not None
-    assert pool.spec.replicas == 1
-    assert "mine" in (await spaces.workspace()).status["workerNodes"]
-    await spaces.world.user.delete(NODES, "", "mine")
-    await spaces.reaches("ResourceReady", "False", "NodeClaimNotReady")
-    await spaces.has_nodes()
-    larger = await spaces.pool()
-    assert larger is not None
-    assert (larger.spec.replicas, larger.metadata.uid) == (2, pool.metadata.uid)
 
 
 def own_node() -> dict[str, Any]:

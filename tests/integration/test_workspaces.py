@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any
 
 import pytest
 import yaml
 
 from controller.command.kinds import KindSettings, kinds_of
-from controller.devcluster.karpenter import ClaimBehaviour
-from controller.devcluster.nodes import ANNOTATION_PREFIX
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import inference_set_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
@@ -18,7 +15,7 @@ from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
 from controller.kaito.api.options import KaitoOptions, Provisioner
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace.watches import DEPLOYMENTS
-from controller.kube.errors import AlreadyExists, NotFound
+from controller.kube.errors import NotFound
 from controller.kube.objects import StatefulSet
 from controller.kube.resources import PODS
 from controller.ray.api import FeatureGates
@@ -29,7 +26,6 @@ from tests.integration.test_rights import RULES, Rights
 from tests.integration.workspaces import Workspaces
 
 embedded_only = pytest.mark.embedded_only
-PENDING_FOR_EVER = ClaimBehaviour(node_after=1e6)
 
 
 async def test_a_workspace_gets_its_nodes(spaces: Workspaces):
@@ -48,20 +44,6 @@ async def test_a_workspace_gets_its_nodes(spaces: Workspaces):
     await spaces.world.settle(5)
     events = [reason for reason, _ in await spaces.world.events_about("Workspace", "phi")]
     assert events == ["NodeClaimCreated", "CreatedStatefulSet"]
-
-
-async def test_while_a_claim_is_pending_the_condition_says_for_what_it_waits(spaces: Workspaces):
-    spaces.cloud.behaviour = PENDING_FOR_EVER
-    spaces.start_operator()
-    await spaces.create()
-    await spaces.reaches("NodeClaimReady", "False", "NodeClaimNotReady")
-    (claim,) = await spaces.claims()
-    await spaces.world.settle(2)
-    message = (await spaces.condition("ResourceReady"))[2]
-    assert message == (
-        f"Ready NodeClaims are not enough; NodeClaim {claim.metadata.name}: waiting until the "
-        "claim becomes ready"
-    )
 
 
 async def test_a_deleted_workspace_stays_until_its_claims_are_gone(spaces: Workspaces):
@@ -250,26 +232,6 @@ async def test_a_failing_pod_is_the_cause_and_its_crashes_are_not_written_one_by
 
     await client.delete(PODS, namespace, "phi-0")
     await spaces.reaches("InferenceReady", "False", PENDING)
-
-
-async def test_a_server_whose_pod_crashes_says_so(spaces: Workspaces):
-    """On a real API server, the pod is that of the real controller of StatefulSets."""
-    spaces.start_operator()
-    await spaces.create()
-    await spaces.has_nodes()
-    await spaces.world.settle(5)
-    client, namespace = spaces.world.user, spaces.world.namespace
-    with suppress(AlreadyExists):
-        body = pod_of(await spaces.server())
-        await client.create(PODS, namespace, body)
-    pod = await client.get(PODS, namespace, "phi-0")
-    assert pod.metadata.controller is not None
-    assert pod.metadata.controller.kind == "StatefulSet"
-    outcome = {f"{ANNOTATION_PREFIX}outcome": "crash", f"{ANNOTATION_PREFIX}exit-code": "3"}
-    await client.merge_patch(PODS, namespace, "phi-0", {"metadata": {"annotations": outcome}})
-    await spaces.reaches("InferenceReady", "False", "ContainerCrashLoopBackOff")
-    message = (await spaces.condition("InferenceReady"))[2]
-    assert message.startswith("pod phi-0: container phi ended with exit code 3")
 
 
 @embedded_only

@@ -167,14 +167,6 @@ def test_a_container_that_waits_for_the_head_is_sized_by_one_of_its_name():
     assert "args" not in own, "a whole container of the user's stays as it is"
 
 
-def test_an_init_container_of_the_head_finds_the_head_too():
-    raw = manifest()
-    spec = raw["spec"]["headGroupSpec"]["template"]["spec"]
-    spec["initContainers"] = [{"name": "own", "image": "busybox"}]
-    (own,) = head_of(raw)["spec"]["initContainers"]
-    assert value(own, "RAY_IP") == "example-head-svc"
-
-
 def test_a_command_that_starts_ray_itself_is_left_alone():
     raw = manifest()
     container = raw["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
@@ -214,12 +206,6 @@ def test_own_probes_ports_and_mounts_win():
     assert ray(head)["volumeMounts"] == [{"name": "fast", "mountPath": "/dev/shm"}]
     assert ray(head)["ports"] == [{"name": "metrics", "containerPort": 9090}]
     assert "volumes" not in head["spec"]
-
-
-def test_another_plasma_directory_needs_no_shared_memory():
-    raw = manifest()
-    raw["spec"]["headGroupSpec"]["rayStartParams"] = {"plasma-directory": "/big"}
-    assert "volumes" not in head_of(raw)["spec"]
 
 
 def test_the_switches_of_an_administrator_are_obeyed():

@@ -42,12 +42,6 @@ def pre_stop(pod: Body) -> str:
     return hook["exec"]["command"][-1] if hook else ""
 
 
-def test_without_graceful_termination_nothing_delays_the_end_of_a_pod():
-    for pod in pods():
-        assert "terminationGracePeriodSeconds" not in pod["spec"]
-        assert "lifecycle" not in container(pod)
-
-
 @pytest.mark.parametrize(
     ("options", "grace", "waits"),
     [
@@ -92,13 +86,6 @@ def test_what_a_template_says_about_its_end_stays():
     _, worker = pods(workerGroupSpecs=groups, gracefulTerminationOptions={})
     assert list(container(worker)["lifecycle"]) == ["postStart", "preStop"]
     assert "+ 85)" in pre_stop(worker)
-
-
-def test_the_uid_is_the_namespace_in_redis_when_nobody_gives_another():
-    head, _ = pods(gcsFaultToleranceOptions={"redisAddress": "redis:6379"})
-    assert head["metadata"]["annotations"]["ray.io/external-storage-namespace"] == "uid-of-example"
-    given = variables(container(head))["RAY_external_storage_namespace"]["value"]
-    assert given == "uid-of-example"
 
 
 def test_a_namespace_among_the_users_own_variables_stays():
@@ -203,11 +190,6 @@ def test_head_and_workers_know_their_copy_and_the_number_of_copies():
 
 def test_neither_counts_for_the_hashes_so_that_a_changed_count_replaces_nothing():
     assert hashes(copy_number("2", "5")) == hashes(copy_number("0", "7")) == hashes(manifest())
-
-
-def test_a_cluster_of_no_fleet_has_no_such_variables():
-    names = {entry["name"] for pod in pods_of(manifest()) for entry in ray(pod)["env"]}
-    assert not {name for name in names if name.startswith("MANTA_")}
 
 
 def test_a_variable_of_the_user_is_kept():

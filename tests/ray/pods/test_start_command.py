@@ -14,7 +14,6 @@ import pytest
 
 from controller.ray.pods.environment import (
     container_command,
-    is_gpu,
     render_start_command,
     start_parameters,
 )
@@ -106,17 +105,6 @@ def test_logical_resources_become_parameters_and_bad_ones_are_skipped():
     }
 
 
-def test_labels_are_sorted():
-    assert parameters(labels={"b": "2", "a": "1"})["labels"] == "a=1,b=2"
-
-
-def test_the_head_listens_for_its_dashboard_and_has_no_address():
-    got = parameters(role="head")
-    assert got["dashboard-host"] == "0.0.0.0"
-    assert "address" not in got
-    assert parameters(role="head", given={"dashboard-host": "::"})["dashboard-host"] == "::"
-
-
 def test_the_layout_of_the_command_is_kuberays():
     rendered = render_start_command(
         "head",
@@ -144,15 +132,6 @@ def test_the_users_words_run_first():
         [" a b  c  && ulimit -n ${RAY_START_ULIMIT_OPEN_FILES:-65536}; S"],
     )
     assert container_command({"args": ["x; ray start"]}, "S", login_shell=False) is None
-
-
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [("nvidia.com/gpu", True), ("gpu", True), ("GPU", True), ("nvidia.com/mig-2g.10gb", True),
-     ("nvidia.com/gpu.shared", False), ("cpu", False), ("google.com/tpu", False)],
-)  # fmt: skip
-def test_what_counts_as_gpu(key: str, expected: bool):
-    assert is_gpu(key) is expected
 
 
 # -- the password of Redis -----------------------------------------------------------------------
