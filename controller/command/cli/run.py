@@ -85,7 +85,8 @@ def add_operator_options(run: argparse.ArgumentParser) -> None:
         "--namespace",
         "--watch-namespace",
         dest="namespaces",
-        default="",
+        type=lambda text: tuple(name for name in text.split(",") if name),
+        default=(),
         metavar="NAME,...",
         help="namespaces to watch, separated by commas (default: all)",
     )
@@ -112,6 +113,7 @@ def add_operator_options(run: argparse.ArgumentParser) -> None:
 def _add_election(run: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--enable-leader-election",
+        dest="leader_election",
         type=_truth,
         nargs="?",
         const=True,
@@ -161,6 +163,7 @@ def _add_addresses(run: argparse.ArgumentParser, default: Settings) -> None:
 def _add_limits(run: argparse.ArgumentParser, default: Settings) -> None:
     run.add_argument(
         "--grace-period",
+        dest="grace_seconds",
         type=float,
         default=default.grace_seconds,
         metavar="SECONDS",
@@ -168,6 +171,7 @@ def _add_limits(run: argparse.ArgumentParser, default: Settings) -> None:
     )
     run.add_argument(
         "--sync-timeout",
+        dest="sync_timeout_seconds",
         type=float,
         default=default.sync_timeout_seconds,
         metavar="SECONDS",
@@ -207,28 +211,13 @@ def settings_of(options: argparse.Namespace) -> Settings:
     """
     from controller.runtime.settings import Settings  # noqa: PLC0415
 
-    return Settings(
-        namespaces=tuple(name for name in options.namespaces.split(",") if name),
-        workers=options.workers,
-        metrics_address=options.metrics_address,
-        health_address=options.health_address,
-        debug_port=options.debug_port,
-        page_port=options.page_port,
-        grace_seconds=options.grace_period,
-        sync_timeout_seconds=options.sync_timeout,
-        leader_election=_elects(options),
-        leader_election_namespace=options.leader_election_namespace,
-        log_level=options.log_level,
-        log_format=options.log_format,
-    )
-
-
-def _elects(options: argparse.Namespace) -> bool:
-    """Return the choice, or whether this is a pod: a person at a keyboard starts one process."""
-    if options.enable_leader_election is not None:
-        return options.enable_leader_election
-    from_file = options.kubeconfig or options.context or os.environ.get("KUBECONFIG")
-    return not from_file and bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+    fields = Settings.__struct_fields__
+    given = {key: value for key, value in vars(options).items() if key in fields}
+    if options.leader_election is None:  # a person at a keyboard starts one process
+        from_file = options.kubeconfig or options.context or os.environ.get("KUBECONFIG")
+        in_pod = not from_file and bool(os.environ.get("KUBERNETES_SERVICE_HOST"))
+        given["leader_election"] = in_pod
+    return Settings(**given)
 
 
 def _truth(text: str) -> bool:

@@ -137,13 +137,6 @@ class EmbeddedCluster(msgspec.Struct, frozen=True):
         return {"token": self.token}
 
 
-async def _install(client: Client, name: str, definition: Mapping[str, Any]) -> None:
-    try:
-        await client.create(CRDS, "", definition)
-    except StatusError as error:
-        raise ConfigurationError(f"the definition {name} cannot be installed: {error}") from error
-
-
 @asynccontextmanager
 async def embedded_cluster(
     *,
@@ -182,7 +175,12 @@ async def embedded_cluster(
         own = [*gateway_api_definitions(), *([node_claim_definition()] if claims else [])]
         wanted = {dig(crd, "metadata", "name") or "without name": crd for crd in (*own, *crds)}
         for name, crd in wanted.items():
-            await _install(installer, name, crd)
+            try:
+                await installer.create(CRDS, "", crd)
+            except StatusError as error:
+                raise ConfigurationError(
+                    f"the definition {name} cannot be installed: {error}"
+                ) from error
         async with run_nodes(
             cluster.client("manta-nodes"),
             clock=loop,

@@ -98,19 +98,13 @@ async def _ask(request: PlanRequest, kinds: list[Kind[Any]]) -> list[ObjectPlan]
         else _connected(request)
     )
     async with opened as client:
+        planner, namespace = Planner(client, kinds, wall()), request.namespace
         try:
-            return await _plans(Planner(client, kinds, wall()), request, manifests)
+            if manifests is None:
+                return await planner.for_existing(namespace)
+            return [await planner.for_manifest(each, namespace or "default") for each in manifests]
         except KubeError as error:
             raise ConfigurationError(f"cannot ask the cluster: {with_remedy(error)}") from error
-
-
-async def _plans(
-    planner: Planner, request: PlanRequest, manifests: list[Json] | None
-) -> list[ObjectPlan]:
-    if manifests is None:
-        return await planner.for_existing(request.namespace)
-    namespace = request.namespace or "default"
-    return [await planner.for_manifest(manifest, namespace) for manifest in manifests]
 
 
 def _by_kind(plans: list[ObjectPlan], kinds: list[Kind[Any]]) -> dict[str, list[ObjectPlan]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -56,16 +57,6 @@ _DRY_RUN: Final = {
     "dryRun": "All",
     "fieldManager": "manta-plan",
 }
-
-
-async def get_object(
-    client: Client, resource: Resource[Any], namespace: str, name: str
-) -> Json | None:
-    """Return the object as it is, None if it does not exist."""
-    try:
-        return await client.get_raw(resource, namespace, name)
-    except NotFound:
-        return None
 
 
 async def list_objects(client: Client, resource: Resource[Any], namespace: str) -> list[Json]:
@@ -216,8 +207,8 @@ class Planner:
         namespace: str = meta.get("namespace") or default_namespace
         name: str = meta.get("name") or ""
         present = None
-        if name:
-            present = await get_object(self._client, resource, namespace, name)
+        with suppress(NotFound):
+            present = await self._client.get_raw(resource, namespace, name) if name else None
         try:
             wanted = await dry_run_apply(self._client, resource, namespace, manifest, present)
         except StatusError as error:
@@ -306,7 +297,11 @@ class Planner:
         next_job = await self._refusals_of_next_job(kind, key, snapshot)
         notes = () if problem else dict.fromkeys(_notes(kind, key, dry_run))
         primaries = [each.primary for each in kinds]
-        under_way = _under_way(dry_run, wanted) if present is wanted else set[str]()
+        under_way = set[str]()
+        if present is wanted:
+            objects = (obj for found in dry_run.before.values() for obj in found.values())
+            clusters = dry_run.before.get(RAYCLUSTERS, {}).values()
+            under_way = replaced_objects(wanted, clusters, objects)
         return ObjectPlan(
             kind=kind.primary.kind,
             namespace=meta["namespace"],
@@ -414,13 +409,6 @@ def _recorder(
     if kind != RAYCLUSTERS.kind or present is None or (rolling := rolling_update(wanted)) is None:
         return None
     return RollingRecorder(wanted, rolling, pods)
-
-
-def _under_way(dry_run: DryRun, owner: Json) -> set[str]:
-    """Return the uids of objects that an upgrade in progress removes."""
-    clusters = dry_run.before.get(RAYCLUSTERS, {})
-    objects = (obj for found in dry_run.before.values() for obj in found.values())
-    return replaced_objects(owner, clusters.values(), objects)
 
 
 def _notes(kind: Kind[Any], key: str, dry_run: DryRun) -> Iterator[str]:

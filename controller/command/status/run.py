@@ -189,7 +189,12 @@ def overview_rows(
 
 def event_rows(events: Iterable[EventStatus], now: datetime) -> list[list[str]]:
     """Return a row for each event: when, about what, reason and note."""
-    return [_event_row(each, now) for each in events]
+    rows: list[list[str]] = []
+    for each in events:
+        times = f" (x{each.count})" if each.count > 1 else ""
+        ago = duration(max(0.0, (now - each.time).total_seconds()))
+        rows.append([f"{ago} ago", each.object, each.reason + times, each.note])
+    return rows
 
 
 def event_text(event: SeenEvent) -> str:
@@ -225,12 +230,6 @@ def write_tree(found: Tree, output: CommandOutput, now: datetime) -> None:
         lines = aligned(event_rows(found.events, now))
         for each, line in zip(found.events, lines, strict=True):
             output.line(f"  {line}", "yellow" if each.type == "Warning" else "")
-
-
-def _event_row(each: EventStatus, now: datetime) -> list[str]:
-    times = f" (x{each.count})" if each.count > 1 else ""
-    ago = f"{duration(max(0.0, (now - each.time).total_seconds()))} ago"
-    return [ago, each.object, each.reason + times, each.note]
 
 
 def _object(each: ObjectStatus, now: datetime) -> _Node:
