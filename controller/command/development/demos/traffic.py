@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
-from xml.sax.saxutils import escape
 
 import msgspec
 
@@ -184,16 +183,14 @@ def _put(service: str, body: bytes, status: int) -> Put:
     return Put(name.removesuffix(_HEAD_SERVICE), versions_of(config), capacity, status)
 
 
-# A small writer of SVG charts: panels above one another that share an axis of seconds.
+# A chart of panels above one another that share an axis of seconds; `chart.svg` is its template.
 
 Point = tuple[float, float]
 
 COLOURS = ("#1f6fb4", "#d9601a", "#3a923a", "#8a4fb3")
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _GAP, _BOTTOM = 760, 120, 56, 150, 48, 40, 34  # pixels
+_LEFT, _WIDTH, _HEIGHT, _DISTANCE = 56, 760, 120, 160  # pixels of panels, as in the template
 _LETTER, _ROW = 5.5, 12
 """Pixels that a letter of a mark may take, and between rows of marks."""
-_TEXT = 'font-family="sans-serif" font-size="12"'
-_GREY = "#888888"
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -230,73 +227,40 @@ class Chart(msgspec.Struct, frozen=True):
 
     def svg(self) -> str:
         """Return the chart as an SVG document."""
-        width = _LEFT + _WIDTH + _RIGHT
-        height = _TOP + len(self.panels) * (_HEIGHT + _GAP) + _BOTTOM
-        lines = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" {_TEXT}>',
-            f'<rect width="{width}" height="{height}" fill="white"/>',
-            _text(_LEFT, 20, self.title, "font-weight='bold'"),
-        ]
-        for number, panel in enumerate(self.panels):
-            lines += self._panel(panel, _TOP + number * (_HEIGHT + _GAP) + _GAP / 2)
-        lines += self._marks(height - _BOTTOM - _GAP / 2)
-        lines += self._seconds(height - _BOTTOM)
-        return "\n".join([*lines, "</svg>", ""])
+        from jinja2 import Environment  # noqa: PLC0415  only what a chart needs
 
-    def _x(self, seconds: float) -> float:
+        template = Path(__file__).with_name("chart.svg").read_text()
+        environment = Environment(autoescape=True, trim_blocks=True, keep_trailing_newline=True)
+        bottom = 48 + _DISTANCE * len(self.panels)
+        return environment.from_string(template).render(chart=self, colours=COLOURS, bottom=bottom)
+
+    @property
+    def step(self) -> int:
+        """Seconds between two labels."""
+        return next(each for each in (10, 30, 60, 300, 900, 86400) if self.seconds / each <= 12)
+
+    def x(self, seconds: float) -> float:
+        """Return the place of a moment, in pixels."""
         return round(_LEFT + _WIDTH * seconds / max(self.seconds, 1.0), 1)
 
-    def _panel(self, panel: Panel, top: float) -> Iterator[str]:
-        base = top + _HEIGHT
-        yield _text(_LEFT, top - 5, panel.title)
-        for share in (0.0, 0.5, 1.0):
-            y = base - _HEIGHT * share
-            yield _line([(_LEFT, y), (_LEFT + _WIDTH, y)], "#dddddd", 1)
-            yield _text(_LEFT - 6, y + 4, f"{panel.most * share:g}", "text-anchor='end'")
-        for number, (each, colour) in enumerate(zip(panel.series, COLOURS, strict=False)):
-            points = _held_until(each.points) if each.holds else each.points
-            drawn = [
-                (self._x(at), round(base - _HEIGHT * value / panel.most, 1)) for at, value in points
-            ]
-            yield _line(drawn, colour, 2)
-            beside = _LEFT + _WIDTH + 10
-            yield _text(beside, top + 12 + 16 * number, each.name, f"fill='{colour}'")
+    def drawn(self, panel: Panel, series: Series, base: int) -> list[Point]:
+        """Return the points of a line, in pixels; `base` is where its values are 0."""
+        corners: list[Point] = []
+        for at, value in series.points:
+            if corners and series.holds:
+                corners.append((at, corners[-1][1]))
+            corners.append((at, value))
+        return [(self.x(at), round(base - _HEIGHT * y / panel.most, 1)) for at, y in corners]
 
-    def _marks(self, bottom: float) -> Iterator[str]:
+    def placed_marks(self) -> Iterator[tuple[float, int, str]]:
+        """Yield the place and text of each mark, the last one first, in rows without overlaps."""
         starts: list[float] = []  # of the mark of each row to whose left the next one must end
         for seconds, what in reversed(self.marks):
-            x = self._x(seconds)
+            x = self.x(seconds)
             end = x + _LETTER * (len(what) + 1)
             row = next((row for row, start in enumerate(starts) if end <= start), len(starts))
             starts[row : row + 1] = [x]
-            y = _TOP + 2 - _ROW * row
-            yield _line([(x, y - _ROW + 4), (x, bottom)], _GREY, 1, "stroke-dasharray='3 3'")
-            yield _text(x + 3, y, what, f"fill='{_GREY}' font-size='10'")
-
-    def _seconds(self, y: float) -> Iterator[str]:
-        step = next(each for each in (10, 30, 60, 300, 900, 86400) if self.seconds / each <= 12)
-        for seconds in range(0, int(self.seconds) + 1, step):
-            yield _text(self._x(seconds), y, f"{seconds} s", "text-anchor='middle'")
-
-
-def _held_until(points: Sequence[Point]) -> list[Point]:
-    """Return the corners of the steps."""
-    corners: list[Point] = []
-    for at, value in points:
-        if corners:
-            corners.append((at, corners[-1][1]))
-        corners.append((at, value))
-    return corners
-
-
-def _line(points: Sequence[Point], colour: str, width: int, more: str = "") -> str:
-    path = " ".join(f"{x},{y}" for x, y in points)
-    style = f'fill="none" stroke="{colour}" stroke-width="{width}"'
-    return f'<polyline points="{path}" {style} {more}/>'
-
-
-def _text(x: float, y: float, text: str, more: str = "") -> str:
-    return f'<text x="{x}" y="{y}" {more}>{escape(text)}</text>'
+            yield x, 50 - _ROW * row, what
 
 
 # Capacity and weight of the clusters of a RayService over time, as its status has them.
