@@ -69,11 +69,7 @@ async def connected(
 class ConnectionOptions(Struct, frozen=True, kw_only=True):
     """The arguments that all commands about objects of a cluster have.
 
-    Attributes:
-        namespace: of the objects; empty for that of the kubeconfig's context.
-        output: text for people or JSON for programs.
-        kubeconfig: see `manta run`.
-        context: kubeconfig context, None for the current one.
+    An empty namespace is that of the kubeconfig's context, which is the current one if it is None.
     """
 
     namespace: str = ""

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import structlog
 from msgspec import Struct
@@ -36,6 +36,7 @@ from controller.ray.fleet import FleetCollector
 from controller.ray.job import JobCollector
 from controller.ray.service import ServiceCollector
 from controller.runtime.election import AlwaysLeader, FencedTransport, ThreadedElection
+from controller.runtime.kind import Kind
 from controller.runtime.metrics import RestClientMetrics
 from controller.runtime.operator import Operator
 from controller.runtime.settings import HIGHEST_PORT, Settings
@@ -242,26 +243,42 @@ def _operator(
     registry: CollectorRegistry,
 ) -> Operator:
     """Return the operator with its kinds, checks, sections of the debug page and metrics."""
-    loop = asyncio.get_running_loop()
-    operator = Operator(
-        client,
-        kinds_of(decided, dashboards, workspace_lookups(decided, client, loop)),
-        settings,
-        clock=loop,
-        wall=wall,
-        rng=random.Random(),
-        registry=registry,
-        election=election if isinstance(election, ThreadedElection) else None,
-        on_synced=_freeze,
-    )
+    lookups = workspace_lookups(decided, client, asyncio.get_running_loop())
+    kinds = kinds_of(decided, dashboards, lookups)
+    operator = assembled(client, kinds, settings, election, registry, on_synced=_freeze)
     if decided.kaito is not None:
         collect_orphans(operator, client, settings.namespaces)
         _collect_workspaces(operator, registry)
     operator.debug.add("leader", election.snapshot)
     operator.debug.add("probes", dashboards.snapshot)
-    if isinstance(election, ThreadedElection):
-        operator.health.add_readiness("leader election", election.standby_problem)
     collect_objects(operator, registry, wall)
+    return operator
+
+
+def assembled(
+    client: Client,
+    kinds: Sequence[Kind[Any]],
+    settings: Settings,
+    election: ThreadedElection | AlwaysLeader,
+    registry: CollectorRegistry,
+    *,
+    on_synced: Callable[[], None] | None = None,
+) -> Operator:
+    """Return an operator of these kinds; it is not ready while another process leads."""
+    elected = election if isinstance(election, ThreadedElection) else None
+    operator = Operator(
+        client,
+        kinds,
+        settings,
+        clock=asyncio.get_running_loop(),
+        wall=wall,
+        rng=random.Random(),
+        registry=registry,
+        election=elected,
+        on_synced=on_synced,
+    )
+    if elected is not None:
+        operator.health.add_readiness("leader election", elected.standby_problem)
     return operator
 
 

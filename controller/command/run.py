@@ -24,7 +24,7 @@ from prometheus_client import CollectorRegistry
 import controller
 from controller.command.connection import connected, with_remedy
 from controller.command.kinds import KindSettings, kinds_of
-from controller.command.operator import WebhookSettings, connect, operator_for
+from controller.command.operator import WebhookSettings, assembled, connect, operator_for
 from controller.command.process import (
     identity,
     shift_level_on_signals,
@@ -47,7 +47,6 @@ from controller.runtime.elector import (
 )
 from controller.runtime.kind import Kind
 from controller.runtime.logs import configure_logging
-from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
 
 LEASE_NAME: Final = "ray-operator-leader"
@@ -292,18 +291,7 @@ async def run_kinds(
     transport, client = connect(
         credentials, settings, user_agent=name, election=election, registry=registry
     )
-    operator = Operator(
-        client,
-        kinds,
-        settings,
-        clock=asyncio.get_running_loop(),
-        wall=wall,
-        rng=random.Random(),
-        registry=registry,
-        election=election if isinstance(election, ThreadedElection) else None,
-    )
-    if isinstance(election, ThreadedElection):
-        operator.health.add_readiness("leader election", election.standby_problem)
+    operator = assembled(client, kinds, settings, election, registry)
     try:
         return await operator.run(stop)
     finally:

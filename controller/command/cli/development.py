@@ -9,14 +9,11 @@ import re
 import sys
 from pathlib import Path
 from shutil import which
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from controller.command.cli.arguments import add_log_level, add_machine, given, manifest
+from controller.command.cli.arguments import Commands, add_log_level, add_machine, given, manifest
 from controller.command.cli.printed import example_files
 from controller.kube.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from controller.command.cli.arguments import Commands
 
 FULL_PACKAGE: Final = (
     "Needs the full package (pip install in a checkout); the production image does not hold it."

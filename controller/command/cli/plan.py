@@ -7,9 +7,10 @@ import asyncio
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from controller.command.cli.arguments import (
+    Commands,
     add_batch_scheduler,
     add_feature_gates,
     add_kubeconfig,
@@ -21,9 +22,6 @@ from controller.command.cli.arguments import (
     kind_settings,
     manifest,
 )
-
-if TYPE_CHECKING:
-    from controller.command.cli.arguments import Commands
 
 _EXIT: Final = "Exit status: 0 done, 1 not done, 2 unusable input, 130 interrupted."
 

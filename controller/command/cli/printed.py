@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import controller
-from controller.command.cli.arguments import add_output
+from controller.command.cli.arguments import Commands, add_output
 from controller.command.output import suggestion
 from controller.kube.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controller.command.cli.arguments import CommandParser, Commands
+    from controller.command.cli.arguments import CommandParser
 
 _PACKAGE: Final = Path(controller.__file__).parent
 _FOLDERS: Final = (_PACKAGE / "examples", _PACKAGE.parent / "examples")

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from controller.command.cli.arguments import (
+    Commands,
     add_batch_scheduler,
     add_feature_gates,
     add_kubeconfig,
@@ -23,7 +24,6 @@ from controller.kube.errors import ConfigurationError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from controller.command.cli.arguments import Commands
     from controller.runtime.kind import Kind
     from controller.runtime.settings import Settings
 

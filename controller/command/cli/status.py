@@ -6,9 +6,10 @@ import argparse
 import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from controller.command.cli.arguments import (
+    Commands,
     add_kubeconfig,
     add_namespace,
     add_namespaces,
@@ -16,9 +17,6 @@ from controller.command.cli.arguments import (
     given,
     port,
 )
-
-if TYPE_CHECKING:
-    from controller.command.cli.arguments import Commands
 
 _STATUS: Final = """\
 Examples:

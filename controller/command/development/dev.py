@@ -138,17 +138,7 @@ def default_kubeconfig(name: str, environment: Mapping[str, str] = os.environ) -
 
 
 class DevOptions(Struct, frozen=True, kw_only=True):
-    """Options of `manta dev`.
-
-    Attributes:
-        name: name of this run; None takes the first free one of `dev`, `dev-2` and so on.
-        port: TCP port on the loopback interface, 0 for any free one; `page_port` is the page's.
-        kubeconfig: file that gets the context, which is taken out at the end; None is the run's
-            own in `~/.cache/manta`.
-        images: `NAME=PATH`, each an environment that stands for an image; if there are any, pods
-            are processes.
-        nodes: the simulated nodes; empty if the node is this machine.
-    """
+    """The arguments of `manta dev`, as its help explains them; without nodes, this machine is."""
 
     name: str | None = None
     port: int = 0
