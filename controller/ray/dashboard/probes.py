@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar, Final, TypeAlias
@@ -30,20 +30,22 @@ CommandValue: TypeAlias = JobInfo | NoSuchJob | None
 
 
 @dataclass(frozen=True, slots=True)
-class Probe(ABC):
+class Probe:
     """One value to observe. Equal probes of a head share their requests.
 
     Attributes:
         name: name in metrics and logs.
+        ask: the call of the client.
         longest_interval: maximum seconds between two requests, however long the value has stayed.
     """
 
     name: ClassVar[str]
     longest_interval: ClassVar[float] = math.inf
+    ask: ClassVar[Callable[[DashboardClient], Awaitable[ProbeValue]]]
 
-    @abstractmethod
     async def send(self, client: DashboardClient) -> ProbeValue:
         """Send it once. Raises `DashboardError`."""
+        return await type(self).ask(client)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,46 @@ class HealthProbe(Probe):
     """Asks whether dashboard and GCS answer; the value is a `RayVersion`."""
 
     name: ClassVar[str] = "health"
+    ask: ClassVar = DashboardClient.health
 
-    async def send(self, client: DashboardClient) -> ProbeValue:
-        """Implement `Probe.send`."""
-        return await client.health()
+
+@dataclass(frozen=True, slots=True)
+class NodesProbe(Probe):
+    """Reads the nodes that have joined or ended; the value is a `RayNodes`."""
+
+    name: ClassVar[str] = "nodes"
+    longest_interval: ClassVar[float] = 10.0
+    ask: ClassVar = DashboardClient.nodes
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityProbe(Probe):
+    """Asks what uses the cluster; the value is a `RayActivity`."""
+
+    name: ClassVar[str] = "activity"
+    longest_interval: ClassVar[float] = 30.0
+    ask: ClassVar = DashboardClient.activity
+
+
+@dataclass(frozen=True, slots=True)
+class ServeProbe(Probe):
+    """Reads the state of Serve; the value is a `ServeState`."""
+
+    name: ClassVar[str] = "serve"
+    ask: ClassVar = DashboardClient.serve_state
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyProbe(Probe):
+    """Asks whether a `ServeProxy` takes requests; the value is a `ProxyHealth`.
+
+    Serve reports a dead proxy as healthy for another 20 s, so the probe asks the proxy itself, at
+    an interval that does not grow like those of other probes.
+    """
+
+    name: ClassVar[str] = "proxy"
+    longest_interval: ClassVar[float] = 10.0
+    ask: ClassVar = DashboardClient.proxy_health
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,66 +137,6 @@ class ProbeObservation(Struct, frozen=True):
     last_success: datetime | None = None
     failing_since: datetime | None = None
     error: str = ""
-
-
-# The probe of Ray's nodes.
-
-
-@dataclass(frozen=True, slots=True)
-class NodesProbe(Probe):
-    """Reads the nodes that have joined or ended; the value is a `RayNodes`."""
-
-    name: ClassVar[str] = "nodes"
-    longest_interval: ClassVar[float] = 10.0
-
-    async def send(self, client: DashboardClient) -> ProbeValue:
-        """Implement `Probe.send`."""
-        return await client.nodes()
-
-
-# The probe of what uses a cluster.
-
-
-@dataclass(frozen=True, slots=True)
-class ActivityProbe(Probe):
-    """Asks what uses the cluster; the value is a `RayActivity`."""
-
-    name: ClassVar[str] = "activity"
-    longest_interval: ClassVar[float] = 30.0
-
-    async def send(self, client: DashboardClient) -> ProbeValue:
-        """Implement `Probe.send`."""
-        return await client.activity()
-
-
-# The probes of Ray Serve: its state, and whether a proxy answers.
-
-
-@dataclass(frozen=True, slots=True)
-class ServeProbe(Probe):
-    """Reads the state of Serve; the value is a `ServeState`."""
-
-    name: ClassVar[str] = "serve"
-
-    async def send(self, client: DashboardClient) -> ProbeValue:
-        """Implement `Probe.send`."""
-        return await client.serve_state()
-
-
-@dataclass(frozen=True, slots=True)
-class ProxyProbe(Probe):
-    """Asks whether a `ServeProxy` takes requests; the value is a `ProxyHealth`.
-
-    Serve reports a dead proxy as healthy for another 20 s, so the probe asks the proxy itself, at
-    an interval that does not grow like those of other probes.
-    """
-
-    name: ClassVar[str] = "proxy"
-    longest_interval: ClassVar[float] = 10.0
-
-    async def send(self, client: DashboardClient) -> ProbeValue:
-        """Implement `Probe.send`."""
-        return await client.proxy_health()
 
 
 # When a head is probed, and what is known of it between probes.

@@ -60,270 +60,238 @@ def component_of(message: str) -> str:
     return message.partition(": ")[0]
 
 
-_HELP, _PASS, _TIME = Severity.ACTION_REQUIRED, Severity.TRANSIENT, Severity.IN_PROGRESS
+def _help(name: str, meaning: str, remedy: str) -> Reason:
+    return Reason(name, Severity.ACTION_REQUIRED, meaning, remedy)
 
-INVALID_SPEC: Final = Reason(
+
+def _pass(name: str, meaning: str, remedy: str) -> Reason:
+    return Reason(name, Severity.TRANSIENT, meaning, remedy)
+
+
+def _wait(name: str, meaning: str, remedy: str = "Wait.") -> Reason:
+    return Reason(name, Severity.IN_PROGRESS, meaning, remedy)
+
+
+INVALID_SPEC: Final = _help(
     "InvalidRayClusterSpec",
-    _HELP,
     "A field of the specification is invalid; the message begins with its path. The operator "
     "leaves the cluster as it is.",
     "Correct the field.",
 )
-INVALID_METADATA: Final = Reason(
+INVALID_METADATA: Final = _help(
     "InvalidRayClusterMetadata",
-    _HELP,
     "The name, a label or an annotation of the RayCluster is not allowed.",
     "Create the RayCluster under another name, or correct the annotation.",
 )
-INVALID_STATUS: Final = Reason(
+INVALID_STATUS: Final = _help(
     "InvalidRayClusterStatus",
-    _HELP,
     "Specification and stored status contradict each other.",
     "Follow the message.",
 )
-FAILED_READ: Final = Reason(
+FAILED_READ: Final = _pass(
     "FailedRead",
-    _PASS,
     "A read on which everything else depends was refused or not answered.",
     "Grant the operator the right that the message names, or restore the API server.",
 )
-RECONCILE_ERROR: Final = Reason(
+RECONCILE_ERROR: Final = _pass(
     "ReconcileError",
-    _PASS,
     "The operator itself failed; other clusters are not affected.",
     "Report it with the operator's log; the operator tries again.",
 )
-ADMISSION_CHANGED: Final = Reason(
+ADMISSION_CHANGED: Final = _help(
     "AdmissionChangedObject",
-    _HELP,
     "An admission webhook removed labels or the owner reference by which the operator "
     "recognises its objects.",
     "Exempt Ray's pods from that webhook, then delete the object.",
 )
-NAME_TAKEN: Final = Reason(
+NAME_TAKEN: Final = _help(
     "NameTaken",
-    _HELP,
     "An object under a name that the cluster needs already exists and belongs to another owner.",
     "Delete or rename that object, or rename the cluster.",
 )
-DELETION_HELD: Final = Reason(
+DELETION_HELD: Final = _help(
     "DeletionHeld",
-    _HELP,
     "Pods are surplus although the specification was not edited: an installed definition drops "
     "fields of it. They are not deleted.",
     "Install this operator's definitions and apply the manifest again, delete the pods, or edit "
     "the specification.",
 )
-SCHEDULING_GROUP_MISSING: Final = Reason(
+SCHEDULING_GROUP_MISSING: Final = _help(
     "SchedulingGroupMissing",
-    _HELP,
     "The API server has no API for the groups of the chosen batch scheduler, or refuses to show "
     "them. No pod starts without its group.",
     "Install what the message names, or take the batch scheduler out of the operator's settings.",
 )
-CERT_MANAGER_MISSING: Final = Reason(
+CERT_MANAGER_MISSING: Final = _help(
     "CertManagerMissing",
-    _HELP,
     "The cluster asks for mTLS, and the API server has no API of cert-manager, or refuses to show "
     "its objects. No pod is created without a certificate.",
     "Install cert-manager, grant the operator the rights that the message names, or let it issue "
     "certificates itself (`--mtls-issuer=manta`).",
 )
-CERTIFICATE_NOT_ISSUED: Final = Reason(
+CERTIFICATE_NOT_ISSUED: Final = _pass(
     "CertificateNotIssued",
-    _PASS,
     "cert-manager has not issued a certificate of the cluster for five minutes.",
     "Look at the Certificate with `kubectl describe certificate`, and at cert-manager's log.",
 )
-REQUIRED_OBJECT_MISSING: Final = Reason(
+REQUIRED_OBJECT_MISSING: Final = _help(
     "GivenObjectMissing",
-    _HELP,
     "The specification names an object that users create themselves, and it does not exist.",
     "Create that object, or name another one.",
 )
-FOREIGN_HEAD: Final = Reason(
+FOREIGN_HEAD: Final = _help(
     "ForeignHead",
-    _HELP,
     "A head pod with this cluster's labels belongs to another owner, and a cluster can have "
     "only one.",
     "Delete that pod, or wait until its owner is gone.",
 )
-POD_UNREADABLE: Final = Reason(
+POD_UNREADABLE: Final = _help(
     "PodUnreadable",
-    _HELP,
     "A pod of the cluster cannot be decoded, so it cannot be counted.",
     "Delete that pod.",
 )
-IMAGE_PULL: Final = Reason(
+IMAGE_PULL: Final = _help(
     "ImagePullBackOff",
-    _HELP,
     "The kubelet cannot pull an image (also ErrImagePull, RegistryUnavailable).",
     "Correct the image, push it, or give the pod template an imagePullSecret.",
 )
-INVALID_IMAGE_NAME: Final = Reason(
+INVALID_IMAGE_NAME: Final = _help(
     "InvalidImageName",
-    _HELP,
     "The image name of a container is malformed.",
     "Correct it in the pod template.",
 )
-IMAGE_NEVER_PULLED: Final = Reason(
+IMAGE_NEVER_PULLED: Final = _help(
     "ErrImageNeverPull",
-    _HELP,
     "The image is not on the node, and imagePullPolicy is Never.",
     "Load the image onto the node, or change imagePullPolicy.",
 )
-CONTAINER_CONFIG: Final = Reason(
+CONTAINER_CONFIG: Final = _help(
     "CreateContainerConfigError",
-    _HELP,
     "A Secret, ConfigMap or key that a container's environment refers to does not exist.",
     "Create it, or correct the reference.",
 )
-CONTAINER_CREATION: Final = Reason(
+CONTAINER_CREATION: Final = _help(
     "CreateContainerError",
-    _HELP,
     "The container runtime cannot create a container.",
     "Follow the runtime's message.",
 )
-CONTAINER_START: Final = Reason(
+CONTAINER_START: Final = _help(
     "RunContainerError",
-    _HELP,
     "The container runtime cannot start a container, usually because its command does not exist.",
     "Correct command and args, or the image.",
 )
-OUT_OF_MEMORY: Final = Reason(
+OUT_OF_MEMORY: Final = _help(
     "OOMKilled",
-    _HELP,
     "A container used more memory than its limit and was killed.",
     "Raise the memory limit of that container.",
 )
-CRASH_LOOP: Final = Reason(
+CRASH_LOOP: Final = _help(
     "CrashLoopBackOff",
-    _HELP,
     "A container keeps ending; the message has its last exit code and reason, and the error that "
     "it left for the kubelet or, of the head or else the oldest worker, in its log.",
     "Read its last log: `kubectl logs POD -c CONTAINER --previous`.",
 )
-UNSCHEDULABLE: Final = Reason(
+UNSCHEDULABLE: Final = _pass(
     "Unschedulable",
-    _PASS,
     "The scheduler finds no node for a pod; the message quotes it.",
     "Add nodes, lower the requests, or correct nodeSelector, affinity and tolerations.",
 )
-SCHEDULING_GATED: Final = Reason(
+SCHEDULING_GATED: Final = _pass(
     "SchedulingGated",
-    _PASS,
     "Scheduling gates hold a pod back.",
     "Wait for the controller that set the gates (a queue such as Kueue) to remove them.",
 )
-VOLUME_CLAIM_MISSING: Final = Reason(
+VOLUME_CLAIM_MISSING: Final = _help(
     "PersistentVolumeClaimNotFound",
-    _HELP,
     "A PersistentVolumeClaim that the pod template refers to does not exist.",
     "Create it, or correct claimName.",
 )
-VOLUME_CLAIM_UNBOUND: Final = Reason(
+VOLUME_CLAIM_UNBOUND: Final = _pass(
     "PersistentVolumeClaimUnbound",
-    _PASS,
     "A PersistentVolumeClaim has no volume yet.",
     "Look at the claim's events with `kubectl describe pvc`; usually its storage class is missing.",
 )
-NODE_LOST: Final = Reason(
+NODE_LOST: Final = _pass(
     "NodeLost",
-    _PASS,
     "The node of a pod no longer reports.",
     "Repair the node, or delete its Node object so that its pods are replaced.",
 )
-STUCK_TERMINATING: Final = Reason(
+STUCK_TERMINATING: Final = _help(
     "PodStuckTerminating",
-    _HELP,
     "A deleted pod does not disappear; it is not replaced until it does.",
     "Delete the Node object if the node is dead. Otherwise remove the pod's finalizers, or "
     "delete it with `--grace-period=0 --force` if it certainly no longer runs.",
 )
-EVICTED: Final = Reason(
+EVICTED: Final = _pass(
     "Evicted",
-    _PASS,
     "The kubelet evicted a pod, usually because the node lacked memory or disk.",
     "Raise the requests to what the pod uses; the operator replaces it.",
 )
-POD_DELETED: Final = Reason(
+POD_DELETED: Final = _pass(
     "PodDeleted",
-    _PASS,
     "Another client deletes or evicts pods soon after their creation, again and again; they are "
     "replaced with back-off.",
     "Stop that client; the message says how to find it.",
 )
-POD_FAILED: Final = Reason(
+POD_FAILED: Final = _pass(
     "PodFailed",
-    _PASS,
     "A pod has ended with an error.",
     "Read its log, if it still exists; the operator replaces it.",
 )
-POD_SUCCEEDED: Final = Reason(
+POD_SUCCEEDED: Final = _pass(
     "PodSucceeded",
-    _PASS,
     "A pod has ended without an error, although Ray never ends by itself.",
     "Correct command and args if the template overrides them; the operator replaces the pod.",
 )
-HEAD_NOT_SELECTED: Final = Reason(
+HEAD_NOT_SELECTED: Final = _help(
     "HeadNotSelected",
-    _HELP,
     "The head is ready, and its service selects other labels than the head has, so that workers, "
     "clients and the dashboard find nothing behind the service.",
     "Put the label back with the command in the message, or stop what changes the service.",
 )
-HEAD_UNREACHABLE: Final = Reason(
+HEAD_UNREACHABLE: Final = _pass(
     "HeadUnreachable",
-    _PASS,
     "The head is ready, and a worker has not reached it for five minutes.",
     "Check network policies, DNS and service meshes between worker and head service.",
 )
-PROBE_FAILING: Final = Reason(
+PROBE_FAILING: Final = _pass(
     "ReadinessProbeFailing",
-    _PASS,
     "A container is running and has not passed its readiness probe for five minutes. The "
     "head's probe checks its dashboard and GCS.",
     "Read the container's log, and the probe's results with `kubectl describe pod`.",
 )
-SLOW_START: Final = Reason(
+SLOW_START: Final = _pass(
     "ContainersNotCreated",
-    _PASS,
     "A pod has a node, and its containers have not been created for five minutes.",
     "See `kubectl describe pod`. The image may be large, or a Secret, ConfigMap or volume to "
     "mount may not exist.",
 )
-WAITING_FOR_HEAD: Final = Reason(
-    "WaitingForHead", _TIME, "A worker waits until the head is reachable.", "Wait."
+WAITING_FOR_HEAD: Final = _wait("WaitingForHead", "A worker waits until the head is reachable.")
+CONTAINERS_NOT_READY: Final = _wait(
+    "ContainersNotReady",
+    "Containers are running and not ready yet.",
 )
-CONTAINERS_NOT_READY: Final = Reason(
-    "ContainersNotReady", _TIME, "Containers are running and not ready yet.", "Wait."
+POD_PENDING: Final = _wait("PodPending", "A pod is being scheduled or started.")
+CERTIFICATE_PENDING: Final = _wait(
+    "CertificatePending",
+    "Pods wait until their certificate is issued.",
 )
-POD_PENDING: Final = Reason("PodPending", _TIME, "A pod is being scheduled or started.", "Wait.")
-CERTIFICATE_PENDING: Final = Reason(
-    "CertificatePending", _TIME, "Pods wait until their certificate is issued.", "Wait."
-)
-CHILD_MISSING: Final = Reason(
+CHILD_MISSING: Final = _wait(
     "ChildMissing",
-    _TIME,
     "A service, or another object that belongs to the cluster, has yet to be created. Pods that "
     "depend on it wait for it.",
-    "Wait.",
 )
-PODS_MISSING: Final = Reason(
+PODS_MISSING: Final = _wait(
     "PodsMissing",
-    _TIME,
     "Pods have yet to be created, or to be deleted before others are created.",
-    "Wait.",
 )
-SUSPENDED: Final = Reason(
+SUSPENDED: Final = _wait(
     "Suspended",
-    _TIME,
     "The cluster is suspended, as requested.",
     "Set `spec.suspend` to false to resume it.",
 )
-BEING_DELETED: Final = Reason(
+BEING_DELETED: Final = _wait(
     "BeingDeleted",
-    _TIME,
     "The cluster is being deleted; the message says what it still waits for, and until when.",
     "Wait, or remove what the message names.",
 )
