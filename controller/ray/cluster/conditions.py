@@ -29,7 +29,7 @@ from controller.ray.api.names import (
     UPGRADING,
 )
 from controller.ray.api.pod_state import condition, is_ready, ray_status
-from controller.ray.api.raycluster import ClusterSpec
+from controller.ray.api.raycluster import LARGEST_INT32, ClusterSpec
 from controller.ray.api.upgrade_strategy import ROLLING_UPDATE
 from controller.ray.cluster.head_and_workers import live_head
 from controller.ray.cluster.observation import ClusterObservation
@@ -194,27 +194,36 @@ def _seconds(start: datetime, end: datetime) -> float:
     return max(0.0, (end - start).total_seconds())
 
 
-# The sums of the resources that a RayCluster's pods request: `status.desiredCPU` and the like.
+# What the status says of the specification: numbers of workers, and what all pods request.
 
 _TPU = "google.com/tpu"
 
 
-def desired_resources(spec: ClusterSpec) -> dict[str, str]:
-    """Return the four `desired...` fields as canonical quantities, `"0"` when zero.
+def reported_fields(spec: ClusterSpec) -> dict[str, Any]:
+    """Return the fields; resources are canonical quantities, `"0"` when zero.
 
-    The sums include the head and the pods that are wanted of every group: `replicas` within its
+    Their sums include the head and the pods that are wanted of every group: `replicas` within its
     bounds, where KubeRay adds up what is written. Containers that the operator adds do not count.
     """
     total: dict[str, Quantity] = {"cpu": ZERO, "memory": ZERO, "gpu": ZERO, "tpu": ZERO}
     _add(total, spec.head_group_spec.template, times=1)
     for group in spec.worker_group_specs:
         _add(total, group.template, times=group.desired_pods)
+    active = [group for group in spec.worker_group_specs if not group.suspend]
     return {
+        "desiredWorkerReplicas": _as_int32(spec.desired_workers),
+        "minWorkerReplicas": _as_int32(sum(group.least * group.hosts for group in active)),
+        "maxWorkerReplicas": _as_int32(sum(group.most * group.hosts for group in active)),
         "desiredCPU": str(total["cpu"]),
         "desiredMemory": str(total["memory"]),
         "desiredGPU": str(total["gpu"]),
         "desiredTPU": str(total["tpu"]),
     }
+
+
+def _as_int32(count: int) -> int:
+    """Return the count, or the largest number that the field of the status can hold."""
+    return min(count, LARGEST_INT32)
 
 
 def _add(total: dict[str, Quantity], template: Mapping[str, Any], *, times: int) -> None:

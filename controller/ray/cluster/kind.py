@@ -42,7 +42,7 @@ from controller.ray.api.names import PROVISIONED, UPGRADING
 from controller.ray.api.raycluster import RAYCLUSTERS, RayCluster
 from controller.ray.api.validation.cluster import cluster_warnings, idle_warnings, validate_cluster
 from controller.ray.cluster.certificates import OBJECTS, with_expiry
-from controller.ray.cluster.conditions import desired_resources
+from controller.ray.cluster.conditions import reported_fields
 from controller.ray.cluster.disruptions import (
     OF_NODES,
     OF_USERS,
@@ -203,8 +203,8 @@ class RayClusterKind(Kind["AnyCluster"]):
             spec,
             identity,
             builder,
-            desired_resources(spec),
             spec.desired_workers,
+            reported_fields(spec),
             unsupported_fields=unsupported_fields(cluster, scheduler),
             warnings=(
                 *cluster_warnings(spec),

@@ -124,8 +124,8 @@ class DesiredCluster(Struct, frozen=True):
     """The part of a plan that follows from a valid RayCluster alone; computed once per object.
 
     Attributes:
-        resources: `status.desiredCPU` and the like.
         workers: worker pods of all groups.
+        reported: fields of the status: numbers of workers, sums of resources.
         unsupported_fields: what is accepted and has no effect.
         warnings: sentences about questionable settings that do not stop the cluster.
     """
@@ -133,8 +133,8 @@ class DesiredCluster(Struct, frozen=True):
     spec: ClusterSpec
     identity: Identity
     builder: PodBuilder
-    resources: Mapping[str, str]
     workers: int
+    reported: Mapping[str, Any]
     unsupported_fields: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -355,6 +355,8 @@ class ObservedPods(Struct, frozen=True, kw_only=True):
         heads: head pods that belong to it, including terminating ones.
         foreign_heads: sentences about head pods with its label that belong to another owner.
         workers: its worker pods by group, including groups removed from the specification.
+        all_workers: the same of all groups.
+        all_pods: heads and workers.
         unreadable: sentences about existing pods that cannot be decoded and therefore not be
             counted.
         pods_listed: whether a live list has shown that there are no pods besides these.
@@ -371,6 +373,8 @@ class ObservedPods(Struct, frozen=True, kw_only=True):
     heads: tuple[Pod, ...] = ()
     foreign_heads: tuple[str, ...] = ()
     workers: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict[str, "tuple[Pod, ...]"])
+    all_workers: tuple[Pod, ...] = ()
+    all_pods: tuple[Pod, ...] = ()
     unreadable: tuple[str, ...] = ()
     pods_listed: bool = False
     pending_scopes: frozenset[str] = frozenset()
@@ -419,16 +423,6 @@ class ObservedPods(Struct, frozen=True, kw_only=True):
         """Return the seconds until the first of these times that is yet to come, if any is."""
         waits = ((each - self.now).total_seconds() for each in moments if each is not None)
         return min((seconds for seconds in waits if seconds > 0), default=None)
-
-    @property
-    def all_workers(self) -> list[Pod]:
-        """The workers of all groups."""
-        return [pod for pods in self.workers.values() for pod in pods]
-
-    @property
-    def all_pods(self) -> list[Pod]:
-        """Heads and workers."""
-        return [*self.heads, *(pod for pods in self.workers.values() for pod in pods)]
 
     @property
     def live_pods(self) -> list[Pod]:

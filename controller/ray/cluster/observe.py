@@ -73,11 +73,15 @@ def observe_cluster(key: str, reads: CacheReader, sources: ClusterSources) -> An
         (group.group_name for group in groups),
         owned_by(reads, PODS, cluster.metadata),
     )
+    workers = tuple(chain.from_iterable(pods.workers.values()))
+    all_pods = (*pods.heads, *workers)
     known: dict[str, Any] = {
         "cluster": cluster,
         "stored": stored_status(cluster),
         "heads": pods.heads,
         "workers": pods.workers,
+        "all_workers": workers,
+        "all_pods": all_pods,
         "pods_listed": record.has_listed(every_pod(cluster)),
         "pending_scopes": record.pending_scopes,
         "cleanup": observe_cleanup(cluster, reads),
@@ -87,7 +91,7 @@ def observe_cluster(key: str, reads: CacheReader, sources: ClusterSources) -> An
     unreadable = tuple(_unreadable_pods(cluster, reads))
     if not isinstance(desired, DesiredCluster):
         return InvalidCluster(problem=desired, unreadable=unreadable, **known)
-    log = log_to_read(chain(pods.heads, *pods.workers.values()))
+    log = log_to_read(all_pods)
     units = _units(desired, pods, settings, dict(record.replicas))
     seen = ClusterObservation(
         **known,

@@ -29,7 +29,7 @@ from controller.ray.api.names import (
     is_suspension_asked,
 )
 from controller.ray.api.pod_state import condition, is_ready, is_running
-from controller.ray.api.raycluster import LARGEST_INT32, ClusterSpec
+from controller.ray.api.raycluster import ClusterSpec
 from controller.ray.cluster.child_table import child_events
 from controller.ray.cluster.children import Note
 from controller.ray.cluster.conditions import (
@@ -139,8 +139,8 @@ def _fields(
     wanted: Status = {
         "state": state,
         "observedGeneration": seen.cluster.metadata.generation,
-        **_counters(seen, seen.desired.spec),
-        **seen.desired.resources,
+        **seen.desired.reported,
+        **_ready_workers(seen),
         "endpoints": (present.get("endpoints") or {}) | _endpoints(seen.children.head_service),
         "head": _head(seen.heads, seen.children.head_service),
     }
@@ -257,16 +257,6 @@ def _ready_workers(seen: AnyCluster) -> dict[str, int]:
     }
 
 
-def _counters(seen: ClusterObservation, spec: ClusterSpec) -> dict[str, int]:
-    active = [group for group in spec.worker_group_specs if not group.suspend]
-    return {
-        "desiredWorkerReplicas": _as_int32(seen.desired.workers),
-        **_ready_workers(seen),
-        "minWorkerReplicas": _as_int32(sum(group.least * group.hosts for group in active)),
-        "maxWorkerReplicas": _as_int32(sum(group.most * group.hosts for group in active)),
-    }
-
-
 def _surplus(seen: ClusterObservation, spec: ClusterSpec) -> str:
     """Return why workers beyond the specification stay, empty if there are none."""
     if not spec.autoscaling:
@@ -279,11 +269,6 @@ def _surplus(seen: ClusterObservation, spec: ClusterSpec) -> str:
     if not found:
         return ""
     return f"{', '.join(found)}, because only the autoscaler decides which workers may go"
-
-
-def _as_int32(count: int) -> int:
-    """Return the count, or the largest number that the field of the status can hold."""
-    return min(count, LARGEST_INT32)
 
 
 def _endpoints(service: Service | None) -> dict[str, str]:
