@@ -1,4 +1,4 @@
-"""Suspension, deletion, other people's clusters, deletion rules and rest: RayJobs off the path."""
+"""Suspension, deletion, refused edits, other people's clusters and rest: RayJobs off the path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs of RayServices that only a life shows not to be here, by number."""
+"""Bugs of RayServices that only a life shows not to be here."""
 
 from __future__ import annotations
 

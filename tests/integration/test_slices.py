@@ -1,4 +1,4 @@
-"""Multi-host replicas through crashes, refusals, lost answers and lost hosts: whole or none."""
+"""Multi-host replicas through kills and lost hosts: whole or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that do not fit their type or are too deep: each costs only itself."""
+"""A cluster that becomes too deep to be decoded costs only itself."""
 
 from __future__ import annotations
 
