@@ -189,20 +189,6 @@ spec:
     command: [sh, -c, "python3 -m http.server 8000 & while true; do date; sleep 0.2; done"]
 """
 
-READER = """
-apiVersion: v1
-kind: Pod
-metadata: {name: reader}
-spec:
-  restartPolicy: Never
-  containers:
-  - name: main
-    image: python
-    stdin: true
-    stdinOnce: true
-    command: [sh, -c, "while read line; do echo got $line; done"]
-"""
-
 
 def get(url: str) -> str:
     """What is there; empty while it cannot be reached."""
@@ -249,14 +235,3 @@ def test_commands_run_in_pods_and_files_are_copied(tmp_path: Path, protocol: dic
         finally:
             forward.terminate()
             forward.wait()
-
-        out = tmp_path / "attached"
-        attached = kubectl.background("attach", "a", out=out)
-        until(lambda: out.read_text().count("\n") > 1, why=dev.text)
-        attached.terminate()
-        attached.wait()
-
-        kubectl("apply", "-f", "-", stdin=READER)
-        until(lambda: "Running" in kubectl("get", "pod", "reader"), why=dev.text)
-        kubectl("attach", "-i", "reader", stdin="words\n", check=False)
-        until(lambda: "got words" in kubectl("logs", "reader"), why=dev.text)

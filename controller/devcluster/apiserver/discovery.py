@@ -188,7 +188,6 @@ VERSION: Json = {
 _HEALTH = {"/healthz", "/livez", "/readyz"}
 _SUBRESOURCE_VERBS = {
     "status": ["get", "patch", "update"],
-    "attach": ["create", "get"],
     "binding": ["create"],
     "eviction": ["create"],
     "exec": ["create", "get"],

@@ -18,7 +18,7 @@ STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 """Channels. The last message of the kubelet is a `Status` on `ERROR`; the client's messages on
 `RESIZE` are sizes of its terminal."""
 
-CONNECTIONS = frozenset({"attach", "exec", "portforward"})
+CONNECTIONS = frozenset({"exec", "portforward"})
 """Subresources of pods that need a two-way connection."""
 
 

@@ -225,8 +225,6 @@ class Affinity(View, frozen=True):
     """`spec.affinity`."""
 
     node_affinity: NodeAffinity | None = None
-    pod_affinity: dict[str, Any] | None = None
-    pod_anti_affinity: dict[str, Any] | None = None
 
 
 class KubeletPodSpec(View, frozen=True):

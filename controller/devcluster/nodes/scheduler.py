@@ -1,14 +1,15 @@
 """A scheduler: which node a pod goes to, or why it goes to none, in kube-scheduler's words.
 
-It knows requests, taints, selectors, required affinity, spread and claims, no priorities: nothing
-is preempted. A decision counts at once, so that two pods do not get the same room.
+It knows requests, taints, selectors, node affinity, spread and claims, but neither affinity between
+pods nor priorities: nothing is preempted. A decision counts at once, so that two pods do not get
+the same room.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -59,7 +60,7 @@ class Scheduler:
             return Unschedulable("no nodes available to schedule pods")
         if missing := self._missing_claim(pod):
             return _verdict(nodes, [missing], Counter({_HELPLESS: len(nodes)}))
-        neighbours = _Neighbours(pod, nodes, self._placed)
+        spread = _Spread(pod, nodes, self._placed)
         wanted = requests_of(pod)
         reasons, preemption = Counter[str](), Counter[str]()
         fitting: list[tuple[float, int, str]] = []
@@ -74,7 +75,7 @@ class Scheduler:
                 reasons.update(short)
                 never = _insufficient(wanted, offered)
                 preemption[_HELPLESS if never else _NO_VICTIMS] += 1
-            elif problem := neighbours.problem(node):
+            elif problem := spread.problem(node):
                 reasons[problem] += 1
                 preemption[_NO_VICTIMS] += 1
             else:
@@ -108,16 +109,10 @@ class Placements:
         self._not_enforced = not_enforced
         self._pods: defaultdict[str, dict[str, KubeletPod]] = defaultdict(dict)  # by node and uid
         self._node_of: dict[str, tuple[str, Amounts]] = {}  # by uid, with what was counted
-        self._repelling: dict[str, KubeletPod] = {}  # pods with an anti-affinity
 
     def on_node(self, node: ScheduledNode) -> list[KubeletPod]:
         """Return the pods of a node."""
         return list(self._pods.get(node.metadata.name, {}).values())
-
-    def repelling(self) -> Iterator[tuple[str, KubeletPod]]:
-        """Yield the pods that may not be beside some others, each after its node."""
-        for uid, pod in self._repelling.items():
-            yield self._node_of[uid][0], pod
 
     def put(self, node: str, pod: KubeletPod) -> None:
         """Count a pod on a node."""
@@ -128,8 +123,6 @@ class Placements:
         self.used[node].update(counted)
         self._pods[node][uid] = pod
         self._node_of[uid] = node, counted
-        if _anti_affinity(pod):
-            self._repelling[uid] = pod
 
     def remove(self, uid: str) -> None:
         """Count a pod no more."""
@@ -137,7 +130,6 @@ class Placements:
             node, counted = self._node_of.pop(uid)
             self.used[node].subtract(counted)
             del self._pods[node][uid]
-            self._repelling.pop(uid, None)
 
     def __call__(self, change: Notification[KubeletPod]) -> None:
         """Count a pod that is on a node, no longer one that has finished, gone or been replaced."""
@@ -276,21 +268,17 @@ def _is_beyond(value: str | None, requirement: NodeRequirement) -> bool:
     return number > limit if requirement.operator == "Gt" else number < limit
 
 
-# Other pods: spread, affinity and anti-affinity.
+# Other pods.
 
 
-class _Neighbours:
-    """What the pods that are placed mean for another one."""
+class _Spread:
+    """What the pods that are placed mean for another one, by its topology spread constraints."""
 
     def __init__(self, pod: KubeletPod, nodes: Sequence[ScheduledNode], placed: Placements) -> None:
         self._pod = pod
         self._nodes = nodes
         self._placed = placed
-        affinity = pod.spec.affinity
-        self._near = _required(affinity.pod_affinity if affinity else None)
-        self._apart = _anti_affinity(pod)
-        self._repelled_from = set(self._repulsions())
-        self._spread = [
+        self._constraints = [
             (each, self._counts(each))
             for each in pod.spec.topology_spread_constraints
             if each.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule"
@@ -299,80 +287,33 @@ class _Neighbours:
     def problem(self, node: ScheduledNode) -> str:
         """Return why the pod may not be beside those of the node; empty if it may."""
         labels = node.metadata.labels or {}
-        for constraint, counts in self._spread:
-            if problem := self._uneven(constraint, counts, labels):
-                return f"node(s) didn't match pod topology spread constraints{problem}"
-        if any(not self._is_near(term, labels) for term in self._near):
-            return "node(s) didn't match pod affinity rules"
-        if any(self._count(term, labels) for term in self._apart):
-            return "node(s) didn't match pod anti-affinity rules"
-        if not self._repelled_from.isdisjoint(labels.items()):
-            return "node(s) didn't satisfy existing pods anti-affinity rules"
+        for constraint, counts in self._constraints:
+            key = constraint["topologyKey"]
+            violated = "node(s) didn't match pod topology spread constraints"
+            if key not in labels:
+                return f"{violated} (missing required label)"
+            own = _selects(constraint.get("labelSelector"), self._pod)
+            skew = counts.get(labels[key], 0) + own - min(counts.values(), default=0)
+            if skew > constraint.get("maxSkew", 1):
+                return violated
         return ""
 
-    def _uneven(
-        self, constraint: Json, counts: Mapping[str, int], labels: Mapping[str, str]
-    ) -> str | None:
-        key = constraint["topologyKey"]
-        if key not in labels:
-            return " (missing required label)"
-        own = _selects(constraint.get("labelSelector"), self._pod)
-        skew = counts.get(labels[key], 0) + own - min(counts.values(), default=0)
-        return "" if skew > constraint.get("maxSkew", 1) else None
-
-    def _counts(self, constraint: Json) -> Mapping[str, int]:
+    def _counts(self, constraint: Json) -> Counter[str]:
         """Return how many pods are in each part of the topology that the pod may go to."""
-        key = constraint["topologyKey"]
-        found = (node.metadata.labels or {} for node in self._nodes)
-        parts = {
-            labels[key]: labels
-            for labels in found
-            if key in labels and has_required_labels(self._pod, labels)
-        }
-        return {value: self._count(constraint, labels) for value, labels in parts.items()}
-
-    def _is_near(self, term: Json, labels: Mapping[str, str]) -> bool:
-        if term["topologyKey"] not in labels:
-            return False
-        if self._count(term, labels):
-            return True
-        anywhere = any(self._matching(term, node) for node in self._nodes)
-        return not anywhere and _selects(term.get("labelSelector"), self._pod)  # the first one
-
-    def _count(self, term: Json, labels: Mapping[str, str]) -> int:
-        key = term["topologyKey"]
-        return sum(
-            self._matching(term, node)
-            for node in self._nodes
-            if key in labels and (node.metadata.labels or {}).get(key) == labels[key]
-        )
-
-    def _matching(self, term: Json, node: ScheduledNode) -> int:
-        return sum(_applies(term, self._pod, pod) for pod in self._placed.on_node(node))
-
-    def _repulsions(self) -> Iterator[tuple[str, str]]:
-        """Yield the labels of nodes that pods with an anti-affinity keep this one away from."""
-        labels = {node.metadata.name: node.metadata.labels or {} for node in self._nodes}
-        for node, other in self._placed.repelling():
-            for term in _anti_affinity(other):
-                key = term["topologyKey"]
-                if key in labels.get(node, {}) and _applies(term, other, self._pod):
-                    yield key, labels[node][key]
-
-
-def _required(affinity: Json | None) -> list[Json]:
-    return (affinity or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or []
-
-
-def _anti_affinity(pod: KubeletPod) -> list[Json]:
-    affinity = pod.spec.affinity
-    return _required(affinity.pod_anti_affinity if affinity else None)
-
-
-def _applies(term: Json, owner: KubeletPod, pod: KubeletPod) -> bool:
-    """Return whether a term of the owner is about a pod; by default of its own namespace."""
-    namespaces = term.get("namespaces") or [owner.metadata.namespace]
-    return pod.metadata.namespace in namespaces and _selects(term.get("labelSelector"), pod)
+        key, counts = constraint["topologyKey"], Counter[str]()
+        for node in self._nodes:
+            labels = node.metadata.labels or {}
+            if key in labels and has_required_labels(self._pod, labels):
+                counts[labels[key]] += 0
+        for node in self._nodes:
+            value = (node.metadata.labels or {}).get(key)
+            if value in counts:
+                counts[value] += sum(
+                    pod.metadata.namespace == self._pod.metadata.namespace
+                    and _selects(constraint.get("labelSelector"), pod)
+                    for pod in self._placed.on_node(node)
+                )
+        return counts
 
 
 def _selects(selector: Json | None, pod: KubeletPod) -> bool:

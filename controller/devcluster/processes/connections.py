@@ -1,4 +1,4 @@
-"""`kubectl exec`, `attach` and `cp`: another command in a container, or its output from now on."""
+"""`kubectl exec` and `cp`: another command in a running container."""
 
 from __future__ import annotations
 
@@ -23,12 +23,10 @@ from controller.devcluster.apiserver.sessions import (
     ConnectionRequest,
     Session,
 )
-from controller.devcluster.apiserver.status import ApiError, bad_request
+from controller.devcluster.apiserver.status import bad_request
 from controller.devcluster.logs import chosen_container
 from controller.devcluster.processes.container_process import ContainerProcess
 from controller.devcluster.processes.kubelet import ProcessKubelet
-from controller.devcluster.processes.logs import LogOptions, read
-from controller.devcluster.processes.output import Output
 
 _CHUNK = 64 * 1024
 _SUCCESS: dict[str, Any] = {"metadata": {}, "status": "Success"}
@@ -44,24 +42,16 @@ class ProcessConnections:
         """Prepare a session.
 
         Raises:
-            ApiError: 400, there is no such container, or it does not run; 501, it is neither `exec`
-                nor `attach`.
+            ApiError: 400, there is no such container, or it does not run.
         """
         meta = request.pod["metadata"]
         name = _container(request)
         running = self._kubelet.running(f"{meta['namespace']}/{meta['name']}", name)
         if running is None:
             raise bad_request(f"container {name} of pod {meta['name']} is not running")
-        process, output = running
-        if request.where.subresource == "attach":
-            return _Attachment(
-                process, output, feeds=request.wants("stdin"), with_stderr=not request.wants("tty")
-            )
-        if request.where.subresource == "exec":
-            if not request.command:
-                raise bad_request("you must specify at least 1 command for the container")
-            return _Execution(process, request)
-        raise ApiError(501, "NotImplemented", f"{request.where.subresource} is not possible here")
+        if not request.command:
+            raise bad_request("you must specify at least 1 command for the container")
+        return _Execution(running, request)
 
 
 def _container(request: ConnectionRequest) -> str:
@@ -70,55 +60,6 @@ def _container(request: ConnectionRequest) -> str:
     annotations = request.pod["metadata"].get("annotations", {})
     asked = asked or annotations.get("kubectl.kubernetes.io/default-container", "")
     return chosen_container(request.pod, asked or request.pod["spec"]["containers"][0]["name"])
-
-
-class _Attachment(msgspec.Struct, frozen=True):
-    """The output of a running container, and its input, until it ends or the client has gone."""
-
-    process: ContainerProcess
-    output: Output
-    feeds: bool
-    with_stderr: bool
-
-    async def __call__(self, channels: Channels) -> None:
-        """Pass on what both sides send, until the container ends or the client has gone."""
-        output = asyncio.create_task(self._send_all(channels))
-        input_ = asyncio.create_task(self._feed(channels))
-        try:
-            await asyncio.wait({output, input_}, return_when=asyncio.FIRST_COMPLETED)
-            ended = output.done()
-        finally:
-            for one in (output, input_):
-                one.cancel()
-            await asyncio.wait({output, input_})
-        if ended:
-            await channels.send(ERROR, msgspec.json.encode(_SUCCESS))
-
-    async def _feed(self, channels: Channels) -> None:
-        """Pass on what the client sends, until it has gone; an empty message ends it."""
-        try:
-            while (message := await channels.receive()) is not None:
-                channel, data = message
-                if self.feeds and channel == STDIN:
-                    if not data:
-                        self.process.end_input()
-                    await self.process.feed(data)
-        finally:
-            if self.feeds:
-                self.process.end_input()
-
-    async def _send_all(self, channels: Channels) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._send(channels, "stdout", STDOUT))
-            if self.with_stderr:
-                group.create_task(self._send(channels, "stderr", STDERR))
-
-    async def _send(self, channels: Channels, stream: str, channel: int) -> None:
-        wanted = LogOptions(
-            tail=0, since="", limit=None, follow=True, timestamps=False, stream=stream
-        )
-        async for chunk in read(self.output, wanted):
-            await channels.send(channel, chunk)
 
 
 class _Execution:

@@ -98,11 +98,9 @@ class ContainerRuns:
         self._slot: StartSlot | None = None
 
     @property
-    def running(self) -> tuple[ContainerProcess, Output] | None:
-        """The process of the present run and its output; None while there is none."""
-        if self._run is None or self._output is None or self._run.exited.done():
-            return None
-        return self._run, self._output
+    def running(self) -> ContainerProcess | None:
+        """The process of the present run; None while there is none."""
+        return None if self._run is None or self._run.exited.done() else self._run
 
     async def supervise(self, restarts: Callable[[int], bool]) -> int:
         """Run it until an end after which it is not restarted; return that exit code."""
@@ -220,10 +218,7 @@ class ContainerRuns:
         uid, name = self._context.pod.metadata.uid, self.container.name
         output = self._context.runtime.outputs.begin(uid, name)
         try:
-            run = await ContainerProcess.start(
-                container_dir, call.argv, output, stdin=self.container.stdin
-            )
-            run.input_ends_with_client = self.container.stdin_once
+            run = await ContainerProcess.start(container_dir, call.argv, output)
         except BaseException:
             self._context.runtime.outputs.abandon(uid, name)
             raise

@@ -94,7 +94,6 @@ class ContainerProcess:
     """A running container, created by `start`.
 
     Attributes:
-        input_ends_with_client: whether its standard input is closed after the first `attach -i`.
         exited: gives the exit code, 128 + n after signal n, when the process has ended and its
             output is complete.
         was_killed: whether the kubelet killed it.
@@ -111,20 +110,14 @@ class ContainerProcess:
         self._launch = launch
         self._process = process
         self._pipes = pipes
-        self.input_ends_with_client = False
         self.was_killed = False
         self.exited: asyncio.Task[int] = asyncio.create_task(self._wait())
 
     @classmethod
     async def start(
-        cls,
-        container_dir: ContainerDir,
-        argv: Sequence[str],
-        output: Output,
-        *,
-        stdin: bool = False,
+        cls, container_dir: ContainerDir, argv: Sequence[str], output: Output
     ) -> ContainerProcess:
-        """Start `argv` in `container_dir`; without `stdin` its standard input is empty.
+        """Start `argv` in `container_dir`, with an empty standard input.
 
         Raises:
             OSError: the machine cannot start another process.
@@ -136,7 +129,7 @@ class ContainerProcess:
                 *launch.argv,
                 env=launch.env,
                 cwd=launch.cwd,
-                stdin=PIPE if stdin else DEVNULL,
+                stdin=DEVNULL,
                 stdout=pipes[0].writer,
                 stderr=pipes[1].writer,
                 start_new_session=True,
@@ -153,18 +146,6 @@ class ContainerProcess:
     def start_error(self) -> str:
         """The reason why the command could not be started; empty if it could."""
         return self._container_dir.start_error()
-
-    async def feed(self, data: bytes) -> None:
-        """Write to its standard input, if it has one and reads it."""
-        if self._process.stdin is not None and not self._process.stdin.is_closing():
-            with suppress(ConnectionError):
-                self._process.stdin.write(data)
-                await self._process.stdin.drain()
-
-    def end_input(self) -> None:
-        """Close its standard input after a client has gone, if no other is to follow."""
-        if self._process.stdin is not None and self.input_ends_with_client:
-            self._process.stdin.close()
 
     def terminate(self) -> None:
         """Send SIGTERM."""

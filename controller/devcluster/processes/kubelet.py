@@ -22,7 +22,7 @@ from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.devcluster.processes.container_process import ContainerProcess
 from controller.devcluster.processes.environment import ApiAccess
 from controller.devcluster.processes.images import Images
-from controller.devcluster.processes.output import Output, Outputs
+from controller.devcluster.processes.output import Outputs
 from controller.devcluster.processes.pod_managers import (
     KubeletDirs,
     PodEvents,
@@ -115,8 +115,8 @@ class ProcessKubelet(Kubelet):
         nodes = context.caches.informer(NODES)
         nodes.add_handler(Enqueue(self._loop.add, self._unbound), name="kubelet")
 
-    def running(self, pod: str, container: str) -> tuple[ContainerProcess, Output] | None:
-        """Return the process of a container and its output; None while it does not run."""
+    def running(self, pod: str, container: str) -> ContainerProcess | None:
+        """Return the process of a container; None while it does not run."""
         found = (run.running(container) for run in self._runs.get(pod, {}).values())
         return next((one for one in found if one), None)
 

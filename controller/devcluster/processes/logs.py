@@ -26,7 +26,6 @@ class LogOptions(Struct, frozen=True):
 
     Attributes:
         limit: maximum bytes, None for no limit.
-        stream: `stdout` or `stderr`, empty for both.
     """
 
     tail: int | None
@@ -34,7 +33,6 @@ class LogOptions(Struct, frozen=True):
     limit: int | None
     follow: bool
     timestamps: bool
-    stream: str
 
     @classmethod
     def of(cls, query: Mapping[str, str], now: datetime) -> LogOptions:
@@ -47,14 +45,12 @@ class LogOptions(Struct, frozen=True):
         since = query.get("sinceTime", "")
         if seconds is not None:
             since = (now - timedelta(seconds=seconds)).isoformat()
-        stream = query.get("stream", "All")
         return cls(
             tail=_number(query, "tailLines"),
             since=_moment(since) if since else "",
             limit=_number(query, "limitBytes"),
             follow=query.get("follow") == "true",
             timestamps=query.get("timestamps") == "true",
-            stream="" if stream == "All" else stream.lower(),
         )
 
 
@@ -179,8 +175,8 @@ def _start_of_tail(path: Path | None, lines: int) -> tuple[int, int]:
 
 def _shown(line: bytes, wanted: LogOptions) -> bytes:
     """Return a line for the client, empty if it is filtered out."""
-    moment, stream, kind, text = line.split(b" ", 3)
-    if moment.decode() < wanted.since or (wanted.stream and stream.decode() != wanted.stream):
+    moment, _stream, kind, text = line.split(b" ", 3)
+    if moment.decode() < wanted.since:
         return b""
     if kind == b"P":
         text = text[:-1]

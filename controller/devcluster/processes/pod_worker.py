@@ -28,7 +28,6 @@ from controller.devcluster.nodes.pods import (
 from controller.devcluster.processes.container import ContainerRuns
 from controller.devcluster.processes.container_process import ContainerProcess, GracePeriod
 from controller.devcluster.processes.environment import DownwardValues, with_service_account
-from controller.devcluster.processes.output import Output
 from controller.devcluster.processes.pod_managers import (
     ContainerContext,
     PodRuntime,
@@ -74,8 +73,8 @@ class PodWorker:
 
     # Called by the kubelet.
 
-    def running(self, container: str) -> tuple[ContainerProcess, Output] | None:
-        """Return the process of a container and its output; None while it does not run."""
+    def running(self, container: str) -> ContainerProcess | None:
+        """Return the process of a container; None while it does not run."""
         found = (runs for runs in (*self._main, *self._init) if runs.container.name == container)
         return next((runs.running for runs in found), None)
 

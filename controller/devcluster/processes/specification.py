@@ -170,8 +170,6 @@ class ContainerSpecification(KubeletContainer, frozen=True):
     readiness_probe: ProbeSpecification | None = None
     liveness_probe: ProbeSpecification | None = None
     lifecycle: Lifecycle = Lifecycle()
-    stdin: bool = False
-    stdin_once: bool = False
     termination_message_path: str = "/dev/termination-log"
     termination_message_policy: str = "File"
 

@@ -1,4 +1,4 @@
-"""`exec` and `attach`: commands in running containers, and their output."""
+"""`exec`: commands in running containers."""
 
 from __future__ import annotations
 
@@ -123,64 +123,12 @@ async def test_a_command_is_killed_when_its_client_has_gone(world):
         assert ERROR not in client.received
 
 
-async def test_attach_shows_output_from_now_on_until_the_container_ends(world):
-    release = "until [ -p {0} ]; do sleep 0.1; done; echo > {0}"
-    command = "echo early; read go < go; echo later; echo worse >&2; read end < end; exit 0"
-    async with running(world, f"mkfifo go end; {command}"):
-        client = Client()
-        serving = asyncio.create_task(session(world, "attach")(client))
-        await asyncio.sleep(0)
-        done = await executed(world, "sh", "-c", release.format("go"))
-        assert done.status["status"] == "Success"
-        await client.until(STDOUT, b"later\n")
-        await client.until(STDERR, b"worse\n")
-        await executed(world, "sh", "-c", release.format("end"))
-        await asyncio.wait_for(serving, 60)
-        assert client.received[STDOUT].endswith(b"later\n")
-        assert client.received[STDERR] == b"worse\n"
-
-
-async def attached(world, *messages: bytes, until: bytes = b"", **query: str) -> Client:
-    """Send this to the container, wait for an answer, and go."""
-    client = Client()
-    serving = asyncio.create_task(session(world, "attach", **query)(client))
-    for message in messages:
-        client.sent.put_nowait((STDIN, message))
-    await client.until(STDOUT, until)
-    client.sent.put_nowait(None)
-    await asyncio.wait_for(serving, 60)
-    return client
-
-
-async def test_attach_feeds_a_container_that_takes_input(world):
-    command = "while read line; do echo got $line; done; echo over"
-    async with running(world, command, stdin=True):
-        await attached(world, b"a\n", b"", until=b"got a", stdin="true")
-        await attached(world, b"b\n", until=b"got b", stdin="true")
-        done = await executed(world, "true")
-        assert done.status["status"] == "Success"
-
-
-async def test_the_input_of_a_container_ends_with_its_first_client_if_it_says_so(world):
-    command = "while read line; do echo got $line; done; echo over"
-    async with running(world, command, stdin=True, stdinOnce=True):
-        await attached(world, b"a\n", b"", until=b"over", stdin="true")
-
-
-async def test_a_container_without_input_is_not_fed(world):
-    async with running(world, "cat; echo empty; sleep 60"):
-        await world.until("a", lambda pod: pod.status.phase == "Running")
-        await attached(world, b"a\n", b"", stdin="true")
-
-
 async def test_what_does_not_run_is_refused(world):
     async with running(world):
-        for subresource, command, query, words in (
-            ("exec", ("ls",), {"container": "zz"}, "container zz is not valid for pod a"),
-            ("exec", (), {}, "at least 1 command"),
-        ):
-            with pytest.raises(ApiError, match=words):
-                session(world, subresource, *command, **query)
+        with pytest.raises(ApiError, match="container zz is not valid for pod a"):
+            session(world, "exec", "ls", container="zz")
+        with pytest.raises(ApiError, match="at least 1 command"):
+            session(world, "exec")
         await world.delete("a")
         await world.gone("a")
         with pytest.raises(ApiError, match='pods "a" not found'):

@@ -46,12 +46,6 @@ def spread(when: str = "DoNotSchedule", key: str = "zone") -> dict[str, Any]:
     return {"topologySpreadConstraints": [constraint | {"labelSelector": selector}]}
 
 
-def beside(kind: str) -> dict[str, Any]:
-    rules = [{"key": "app", "operator": "In", "values": ["x"]}]
-    term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": rules}}
-    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
-
-
 async def outcome(world: World, pod: str) -> str:
     found = await world.pod(pod)
     condition = found.status.condition(PodConditionType.SCHEDULED)
@@ -111,10 +105,6 @@ async def outcome(world: World, pod: str) -> str:
         ),
         pytest.param([CPU, GPU], {"nodeSelector": {"kind": "H100"}, "tolerations": TOLERATES},
                      "gpu", id="a toleration"),
-        pytest.param([CPU, OTHER], beside("podAntiAffinity"), "other", id="apart"),
-        pytest.param([CPU, OTHER], beside("podAffinity"), "cpu", id="together"),
-        pytest.param([CPU], beside("podAntiAffinity"),
-                     f"1 node(s) didn't match pod anti-affinity rules. {FULL}", id="alone"),
         pytest.param([CPU, OTHER], spread(), "other", id="spread"),
         pytest.param(
             [CPU],
@@ -180,28 +170,6 @@ async def test_room_of_a_pod_that_goes_at_once_is_given_to_who_waits(world: Worl
         await world.user.delete(PODS, "default", "a", grace_seconds=0)
         await asyncio.sleep(5)
         assert await outcome(world, "b") == "cpu"
-
-
-async def test_a_pod_keeps_others_away_that_do_not_mind(world: World):
-    async with world.nodes("kubelet", scheduling=True, shapes=(CPU,)):
-        await world.create_pod("alone", **beside("podAntiAffinity"))
-        await asyncio.sleep(5)
-        assert await outcome(world, "alone") == "cpu"
-        await world.create_pod("p", labels={"app": "x"})
-        await world.create_pod("other", labels={"app": "y"})
-        await asyncio.sleep(5)
-        words = "1 node(s) didn't satisfy existing pods anti-affinity rules"
-        assert words in await outcome(world, "p")
-        assert await outcome(world, "other") == "cpu"
-
-
-async def test_the_first_of_pods_that_want_to_be_together_may_go_anywhere(world: World):
-    async with world.nodes("kubelet", scheduling=True, shapes=(CPU, OTHER)):
-        for name in ("a", "b", "c"):
-            await world.create_pod(name, labels={"app": "x"}, **beside("podAffinity"))
-        await asyncio.sleep(5)
-        nodes = {await outcome(world, name) for name in ("a", "b", "c")}
-        assert nodes in ({"cpu"}, {"other"})
 
 
 async def test_a_node_takes_no_more_pods_than_it_says(world: World):
