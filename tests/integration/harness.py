@@ -404,7 +404,7 @@ async def _install_definitions(world: World) -> None:
         _DEFINITIONS.update({name: each.object for name, each in stored.items()})
         return
     for name, definition in _DEFINITIONS.items():
-        metadata = definition["metadata"] | {"uid": new_uid(world.server._handler.writer._rng)}
+        metadata = definition["metadata"] | {"uid": new_uid(world.server.writer._rng)}
         world.server.store.put(str(CRDS), name, definition | {"metadata": metadata})
 
 

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.embedded_only, pytest.mark.timeout(3
 def with_webhook(world: World) -> Any:
     """A mesh changes each pod at its creation, on the API server."""
     assert world.server is not None
-    writer = world.server._handler.writer
+    writer = world.server.writer
     create = writer.create
 
     def mutated(of: Any, namespace: str, obj: dict[str, Any], *rest: Any, **more: Any) -> Any:

@@ -231,7 +231,7 @@ class Tenant:
     @contextmanager
     def mutating(self, resource: str, change: Callable[[Manifest], object]) -> Iterator[None]:
         """Have a mutating webhook change what is created and updated, but for status."""
-        writer = self.server._handler.writer
+        writer = self.server.writer
         create, update = writer.create, writer.update
 
         def concerns(table: str, namespace: str) -> bool:

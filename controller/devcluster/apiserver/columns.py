@@ -1,16 +1,16 @@
-"""Columns of tables: a heading, and how an object's cell is read; ages as kubectl prints them."""
+"""Columns that `kubectl get` prints: of definitions, of built-in kinds; ages in its words."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from msgspec import Struct
 
-from controller.devcluster.apiserver.objects import Json, entries
+from controller.devcluster.apiserver.objects import Json, child, entries
 
 
 class Column(Struct, frozen=True):
@@ -35,27 +35,11 @@ class Column(Struct, frozen=True):
         return {name: getattr(self, name) for name in shown}
 
 
-def name_of(object_: Json, now: datetime) -> str:  # noqa: ARG001 - cells have one signature
-    """Return the cell of the name."""
-    return object_["metadata"]["name"]
-
-
-def age_of(object_: Json, now: datetime) -> str:
-    """Return the cell of the age."""
-    return since(object_["metadata"].get("creationTimestamp"), now)
-
-
 def since(moment: str | None, now: datetime) -> str:
     """Return the age of a timestamp."""
     if not moment:
         return "<unknown>"
-    return duration((now - parse_time(moment)).total_seconds())
-
-
-def parse_time(text: str) -> datetime:
-    """Return a timestamp of the API, with or without fractions of a second."""
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return duration((now - datetime.fromisoformat(moment)).total_seconds())
 
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
@@ -87,15 +71,8 @@ def duration(seconds: float) -> str:
     return f"{total // _YEAR}y"
 
 
-NAME = Column("Name", name_of, format="name")
-
-
-AGE = Column("Age", age_of)
-
-
-DEFAULT_COLUMNS = (NAME, AGE)
-
-
+NAME = Column("Name", lambda object_, _: object_["metadata"]["name"], format="name")
+AGE = Column("Age", lambda object_, now: since(at(object_, "metadata.creationTimestamp"), now))
 NONE = "<none>"
 
 
@@ -107,18 +84,14 @@ def at(object_: Any, path: str, default: Any = None) -> Any:
     return default if value is None else value
 
 
-def column(
-    name: str, read: Callable[[Json], Any], *, type_: str = "string", wide: bool = False
-) -> Column:
+def column(name: str, read: Callable[[Json], Any], *, wide: bool = False) -> Column:
     """Return a column whose cells do not depend on the time."""
-    return Column(name, lambda object_, _: read(object_), type=type_, priority=int(wide))
+    return Column(name, lambda object_, _: read(object_), priority=int(wide))
 
 
-def field(
-    name: str, path: str, default: Any = "", *, type_: str = "string", wide: bool = False
-) -> Column:
+def field(name: str, path: str, default: Any = "") -> Column:
     """Return a column that shows one field as it is."""
-    return column(name, lambda object_: at(object_, path, default), type_=type_, wide=wide)
+    return column(name, lambda object_: at(object_, path, default))
 
 
 def joined(items: Iterable[Any], empty: str = NONE) -> str:
@@ -126,24 +99,15 @@ def joined(items: Iterable[Any], empty: str = NONE) -> str:
     return ",".join(map(str, items)) or empty
 
 
-def elapsed(start: str | None, end: str | None, now: datetime) -> str:
-    """Return the time between two timestamps; until now if there is no end."""
-    if not start:
-        return ""
-    finish = parse_time(end) if end else now
-    return duration((finish - parse_time(start)).total_seconds())
+# Columns of definitions, and the part of JSONPath that they use.
 
 
-# Additional printer columns of custom resources, and the part of JSONPath that they use.
-
-
-Step: TypeAlias = "str | int | tuple[tuple[str, ...], str] | None"
+Step: TypeAlias = "str | int | tuple[str, str] | None"
 
 _STEP = re.compile(
     r"\.(?P<member>(?:[^.\[\]\\]|\\.)+)"
     r"|\[\s*(?P<index>-?\d+)\s*\]"
-    r"|\[\s*'(?P<quoted>[^']*)'\s*\]"
-    r"|(?P<all>\[\*\]|\.\*)"
+    r"|(?P<all>\[\*\])"
     r"|\[\?\(\s*@(?P<path>(?:\.[^.\s=\[\]]+)+)\s*==\s*(?P<quote>[\"'])(?P<value>.*?)(?P=quote)\s*\)\]"
 )
 
@@ -177,11 +141,9 @@ def _step(match: re.Match[str]) -> Step:
         return None
     if found["member"] is not None:
         return re.sub(r"\\(.)", r"\1", found["member"])
-    if found["quoted"] is not None:
-        return found["quoted"]
     if found["index"] is not None:
         return int(found["index"])
-    return tuple(found["path"].split(".")[1:]), found["value"]
+    return found["path"].removeprefix("."), found["value"]
 
 
 def find(object_: Any, path: str) -> list[Any]:
@@ -197,20 +159,14 @@ def _follow(value: Any, step: Step) -> list[Any]:
         return [cast("Json", value)[step]] if isinstance(value, dict) and step in value else []
     items = cast("list[Any]", value) if isinstance(value, list) else []
     if step is None:
-        return list(cast("Json", value).values()) if isinstance(value, dict) else items
+        return items
     if isinstance(step, int):
         return [items[step]] if -len(items) <= step < len(items) else []
     path, wanted = step
-    return [item for item in items if str(_member(item, path)) == wanted]
+    return [item for item in items if str(at(item, path)) == wanted]
 
 
-def _member(value: Any, path: tuple[str, ...]) -> Any:
-    for name in path:
-        value = cast("Json", value).get(name) if isinstance(value, dict) else None
-    return value
-
-
-DATE = Column("Age", age_of, type="date")
+DATE = Column("Age", AGE.read, type="date")
 """The only column besides the name where a definition has none."""
 
 
@@ -259,3 +215,226 @@ def _cell(value: Any, kind: str, now: datetime) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if value is not None else None
+
+
+# Columns of built-in kinds.
+
+
+class PodSummary(NamedTuple):
+    """A pod's columns.
+
+    Attributes:
+        status: the word in the STATUS column.
+    """
+
+    status: str
+    ready: int
+    restarts: int
+
+
+def summary(pod: Json) -> PodSummary:
+    """Compute the short form of a pod."""
+    status = child(pod, "status")
+    reason = status.get("reason") or status.get("phase", "")
+    waiting_for_init = _initializing(pod)
+    statuses = entries(status, "containerStatuses")
+    counted = statuses
+    if waiting_for_init and not _has_condition(pod, "Initialized"):
+        reason, counted = waiting_for_init, entries(status, "initContainerStatuses")
+    else:
+        reason = _container_reason(statuses, reason, ready=_has_condition(pod, "Ready"))
+    if at(pod, "metadata.deletionTimestamp") and status.get("phase") not in {"Failed", "Succeeded"}:
+        reason = "Terminating"
+    return PodSummary(
+        reason,
+        sum(bool(one.get("ready")) and "running" in child(one, "state") for one in statuses),
+        sum(one.get("restartCount", 0) for one in counted),
+    )
+
+
+def _has_condition(pod: Json, kind: str) -> bool:
+    return any(
+        condition.get("type") == kind and condition.get("status") == "True"
+        for condition in entries(child(pod, "status"), "conditions")
+    )
+
+
+def _ended(terminated: Json) -> str:
+    if terminated.get("reason"):
+        return terminated["reason"]
+    if terminated.get("signal"):
+        return f"Signal:{terminated['signal']}"
+    return f"ExitCode:{terminated.get('exitCode', 0)}"
+
+
+def _initializing(pod: Json) -> str:
+    """Return the status of the first init container that is not done; empty if all are."""
+    total = len(entries(child(pod, "spec"), "initContainers"))
+    for index, one in enumerate(entries(child(pod, "status"), "initContainerStatuses")):
+        terminated, waiting = at(one, "state.terminated"), at(one, "state.waiting.reason")
+        if terminated is not None:
+            if terminated.get("exitCode", 0) == 0:
+                continue
+            return f"Init:{_ended(terminated)}"
+        if waiting and waiting != "PodInitializing":
+            return f"Init:{waiting}"
+        return f"Init:{index}/{total}"
+    return ""
+
+
+def _container_reason(statuses: list[Json], reason: str, *, ready: bool) -> str:
+    running = False
+    for one in reversed(statuses):
+        terminated, waiting = at(one, "state.terminated"), at(one, "state.waiting.reason")
+        if waiting:
+            reason = waiting
+        elif terminated is not None:
+            reason = _ended(terminated)
+        elif one.get("ready") and "running" in child(one, "state"):
+            running = True
+    if reason == "Completed" and running:
+        return "Running" if ready else "NotReady"
+    return reason
+
+
+def _ready(pod: Json) -> str:
+    return f"{summary(pod).ready}/{len(entries(child(pod, 'spec'), 'containers'))}"
+
+
+def _external(service: Json) -> str:
+    spec = child(service, "spec")
+    addresses = entries(spec, "externalIPs")
+    if spec.get("type") != "LoadBalancer":
+        return joined(addresses)
+    ingress = entries(child(child(service, "status"), "loadBalancer"), "ingress")
+    found = [entry.get("ip") or entry.get("hostname", "") for entry in ingress]
+    return joined([*found, *addresses], "<pending>")
+
+
+def _ports(service: Json) -> str:
+    shown: list[str] = []
+    for port in entries(child(service, "spec"), "ports"):
+        number = f"{port.get('port')}:{port['nodePort']}" if "nodePort" in port else port["port"]
+        shown.append(f"{number}/{port.get('protocol', 'TCP')}")
+    return joined(shown)
+
+
+_ROLE = "node-role.kubernetes.io/"
+
+
+def _data(object_: Json) -> int:
+    return len(child(object_, "data")) + len(child(object_, "binaryData"))
+
+
+def _node_status(node: Json) -> str:
+    conditions = entries(child(node, "status"), "conditions")
+    ready = [one.get("status") for one in conditions if one.get("type") == "Ready"]
+    words = [("Ready" if ready[0] == "True" else "NotReady") if ready else "Unknown"]
+    if at(node, "spec.unschedulable"):
+        words.append("SchedulingDisabled")
+    return ",".join(words)
+
+
+def _node_roles(node: Json) -> str:
+    labels = child(child(node, "metadata"), "labels")
+    return joined(sorted(key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE)))
+
+
+def _last_seen(event: Json, now: datetime) -> str:
+    series = at(event, "series.lastObservedTime")
+    return since(series or event.get("lastTimestamp") or event.get("eventTime"), now)
+
+
+def _event_object(event: Json) -> str:
+    kind, name = at(event, "involvedObject.kind", ""), at(event, "involvedObject.name", "")
+    return f"{kind.lower()}/{name}" if name else kind.lower()
+
+
+def _job_status(job: Json) -> str:
+    true = {
+        one.get("type")
+        for one in entries(child(job, "status"), "conditions")
+        if one.get("status") == "True"
+    }
+    if at(job, "metadata.deletionTimestamp"):
+        true.add("Terminating")
+    order = (
+        "Complete", "Failed", "Terminating", "Suspended", "FailureTarget", "SuccessCriteriaMet"
+    )  # fmt: skip
+    return next((kind for kind in order if kind in true), "Running")
+
+
+def _job_completions(job: Json) -> str:
+    done, wanted = at(job, "status.succeeded", 0), at(job, "spec.completions")
+    if wanted is not None:
+        return f"{done}/{wanted}"
+    parallelism = at(job, "spec.parallelism", 0)
+    return f"{done}/1 of {parallelism}" if parallelism > 1 else f"{done}/1"
+
+
+def _job_duration(job: Json, now: datetime) -> str:
+    start, end = at(job, "status.startTime"), at(job, "status.completionTime")
+    return since(start, datetime.fromisoformat(end) if end else now) if start else ""
+
+
+BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
+    "pods": (
+        NAME,
+        column("Ready", _ready),
+        column("Status", lambda pod: summary(pod).status),
+        column("Restarts", lambda pod: str(summary(pod).restarts)),
+        AGE,
+        column("IP", lambda pod: at(pod, "status.podIP", "") or NONE, wide=True),
+        column("Node", lambda pod: at(pod, "spec.nodeName", "") or NONE, wide=True),
+    ),
+    "services": (
+        NAME,
+        field("Type", "spec.type"),
+        column("Cluster-IP", lambda service: at(service, "spec.clusterIP") or NONE),
+        column("External-IP", _external),
+        column("Port(s)", _ports),
+        AGE,
+    ),
+    "configmaps": (NAME, column("Data", _data), AGE),
+    "secrets": (NAME, field("Type", "type"), column("Data", _data), AGE),
+    "namespaces": (NAME, field("Status", "status.phase"), AGE),
+    "nodes": (
+        NAME,
+        column("Status", _node_status),
+        column("Roles", _node_roles),
+        AGE,
+        field("Version", "status.nodeInfo.kubeletVersion"),
+    ),
+    "events": (
+        Column("Last Seen", _last_seen),
+        field("Type", "type"),
+        field("Reason", "reason"),
+        column("Object", _event_object),
+        column("Message", lambda event: event.get("message", "").strip()),
+    ),
+    "jobs.batch": (
+        NAME,
+        column("Status", _job_status),
+        column("Completions", _job_completions),
+        Column("Duration", _job_duration),
+        AGE,
+    ),
+    "deployments.apps": (
+        NAME,
+        column(
+            "Ready", lambda o: f"{at(o, 'status.readyReplicas', 0)}/{at(o, 'spec.replicas', 0)}"
+        ),
+        field("Up-to-date", "status.updatedReplicas", 0),
+        field("Available", "status.availableReplicas", 0),
+        AGE,
+    ),
+    "persistentvolumeclaims": (
+        NAME,
+        field("Status", "status.phase"),
+        field("Volume", "spec.volumeName"),
+        field("Capacity", "status.capacity.storage"),
+        column("Access Modes", lambda o: joined(at(o, "status.accessModes", []), "")),
+        field("StorageClass", "spec.storageClassName"),
+        AGE,
+    ),
+}

@@ -306,7 +306,7 @@ class _Spread:
             if key in labels and has_required_labels(self._pod, labels):
                 counts[labels[key]] += 0
         for node in self._nodes:
-            value = (node.metadata.labels or {}).get(key)
+            value = (node.metadata.labels or {}).get(key, "")
             if value in counts:
                 counts[value] += sum(
                     pod.metadata.namespace == self._pod.metadata.namespace

@@ -8,9 +8,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, cast
 
-from controller.devcluster.apiserver.builtin_columns import BUILTIN_COLUMNS
 from controller.devcluster.apiserver.builtin_types import blank_object
-from controller.devcluster.apiserver.columns import DEFAULT_COLUMNS
+from controller.devcluster.apiserver.columns import AGE, BUILTIN_COLUMNS, NAME
 from controller.devcluster.apiserver.crd import CrdStrategy
 from controller.devcluster.apiserver.kinds.pods import PodStrategy
 from controller.devcluster.apiserver.kinds.services import Allocations, ServiceStrategy
@@ -120,7 +119,7 @@ def _kind(
         kind=kind,
         table=table,
         blank=blank_object(kind),
-        columns=BUILTIN_COLUMNS.get(table, DEFAULT_COLUMNS),
+        columns=BUILTIN_COLUMNS.get(table, (NAME, AGE)),
         singular=kind.lower(),
         short_names=tuple(short.split()),
         subresources=rest.pop("more", frozenset()) | (_STATUS if strategy.has_status else set()),

@@ -15,7 +15,7 @@ RBAC = "rbac.authorization.k8s.io/v1"
 @pytest.fixture
 def guarded(embedded):
     embedded.server.audit.authorizer = Rbac(embedded.server.store)
-    wall = embedded.server._handler.writer._wall
+    wall = embedded.server.writer._wall
     embedded.server.hooks.tokens = TokenIssuer(embedded.server.store, wall)
     return embedded
 

@@ -108,14 +108,6 @@ async def test_a_terminating_pod_says_so(api):
     await api.patch(api.path("pods", "a"), {"metadata": {"finalizers": None}})
 
 
-async def test_restarts_say_when_the_last_was(embedded):
-    await embedded.create(embedded.path("pods"), pod("a"))
-    finished = {"terminated": {"exitCode": 1, "finishedAt": "2025-12-31T23:00:00Z"}}
-    status = {"containerStatuses": [container("main", RUNNING, restarts=2, lastState=finished)]}
-    await embedded.patch(f"{embedded.path('pods', 'a')}/status", {"status": status})
-    assert (await cells(embedded, embedded.path("pods")))["Restarts"] == "2 (60m ago)"
-
-
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [

@@ -1,1 +1,0 @@
-"""Answers a request for a resource, by its verb."""
