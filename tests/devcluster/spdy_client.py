@@ -12,10 +12,16 @@ from controller.devcluster.apiserver.spdy import (
     DATA,
     DICTIONARY,
     FIN,
+    RST_STREAM,
     SYN_STREAM,
     Frame,
     FrameDecoder,
 )
+
+
+def reset(stream: int) -> Frame:
+    """A frame that ends both halves of a stream."""
+    return Frame(RST_STREAM, stream, 0, struct.pack(">II", stream, 1))
 
 
 class Client:

@@ -10,12 +10,11 @@ from collections.abc import AsyncGenerator, Mapping
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from controller.devcluster.apiserver import sessions, spdy_sessions
 from controller.devcluster.apiserver.authentication import Guard, Refused, User
 from controller.devcluster.apiserver.messages import ApiRequest, lower_case
 from controller.devcluster.apiserver.objects import encode
 from controller.devcluster.apiserver.server import ApiServer
-from controller.devcluster.apiserver.sessions import PortForward, Session
+from controller.devcluster.apiserver.sessions import is_upgrade, serve_session
 from controller.devcluster.apiserver.status import ApiError
 
 _LOG = logging.getLogger(__name__)
@@ -99,7 +98,7 @@ class _Bridge:
             sender = self._sender(request)
         except Refused as error:
             return _refusal(error)
-        if _is_upgrade(request):
+        if is_upgrade(request):
             return await self._connect(request, sender)
         body = await request.read()
         try:
@@ -133,7 +132,7 @@ class _Bridge:
             )
         except ApiError as error:
             return _refusal(error)
-        return await _serve_session(request, session)
+        return await serve_session(request, session)
 
     def _sender(self, request: web.Request) -> User | None:
         return self._guard.user(request.headers) if self._guard else None
@@ -162,16 +161,3 @@ async def _stream(
     except ConnectionError:
         _LOG.debug("client of %s went away", request.path)
     return response
-
-
-def _is_upgrade(request: web.Request) -> bool:
-    """Return whether a request asks for a protocol that is spoken here."""
-    asks = "upgrade" in request.headers.get("Connection", "").lower()
-    return asks and (sessions.is_websocket(request) or spdy_sessions.is_spdy(request))
-
-
-async def _serve_session(
-    request: web.Request, session: Session | PortForward
-) -> web.StreamResponse:
-    protocol = sessions if sessions.is_websocket(request) else spdy_sessions
-    return await protocol.serve_session(request, session)

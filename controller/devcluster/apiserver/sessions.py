@@ -1,4 +1,4 @@
-"""Two-way connections to pods, as sessions or forwarded ports, and their WebSockets."""
+"""Two-way connections to pods: sessions and forwarded ports, over WebSockets and SPDY."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ ConnectionHook: TypeAlias = Callable[[ConnectionRequest], Session]
 """The kubelet's part in a connection; raises `ApiError` if there is none."""
 
 
-_CHUNK = 32 * 1024
+_LOG = logging.getLogger(__name__)
+_CHUNK = 64 * 1024
 _CONNECT = 10.0  # seconds
 
 
@@ -139,7 +140,8 @@ async def _send(data: SpdyStream, writer: asyncio.StreamWriter) -> None:
         writer.write_eof()
 
 
-_LOG = logging.getLogger(__name__)
+# WebSockets.
+
 
 _CLOSE = 255
 _PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
@@ -148,15 +150,16 @@ _PING = 20.0  # seconds
 _ENDS = {WSMsgType.CLOSE, WSMsgType.CLOSED, WSMsgType.CLOSING, WSMsgType.ERROR}
 
 
-def is_websocket(request: web.Request) -> bool:
+def _is_websocket(request: web.Request) -> bool:
     """Return whether a request asks for a WebSocket with one of the subprotocols."""
     offered = request.headers.get("Sec-WebSocket-Protocol", "").replace(" ", "").split(",")
     upgrade = request.headers.get("Upgrade", "").lower()
     return upgrade == "websocket" and bool(set(offered) & {*_PROTOCOLS, _TUNNEL})
 
 
-async def serve_session(request: web.Request, session: Session | PortForward) -> web.StreamResponse:
-    """Accept the WebSocket and serve a session on it."""
+async def _serve_on_websocket(
+    request: web.Request, session: Session | PortForward
+) -> web.StreamResponse:
     protocols = (_TUNNEL,) if isinstance(session, PortForward) else _PROTOCOLS
     socket = web.WebSocketResponse(protocols=protocols, max_msg_size=0, heartbeat=_PING)
     await socket.prepare(request)
@@ -166,7 +169,7 @@ async def serve_session(request: web.Request, session: Session | PortForward) ->
         else:
             await session(_Channels(socket))
     except SpdyError as error:
-        _LOG.debug("port-forward: %s", error)
+        _LOG.debug("%s: %s", request.path, error)
     finally:
         await socket.close()
     return socket
@@ -210,3 +213,208 @@ class _Channels:
 
     async def send(self, channel: int, data: bytes) -> None:
         await self._pipe.send(bytes([channel]) + data)
+
+
+# SPDY, which client-go's executor and its port-forward speak.
+
+
+async def _hijack(request: web.Request, headers: Mapping[str, str]) -> _HijackedConnection:
+    """Take the connection of a request and answer 101 Switching Protocols.
+
+    The request's handler is cancelled when the client has gone, as usual.
+    """
+    transport = request.transport
+    assert transport is not None
+    reader = asyncio.StreamReader()
+    protocol = _Protocol(reader, request.protocol)
+    transport.set_protocol(protocol)
+    protocol.connection_made(transport)
+    response = web.StreamResponse(status=101, headers=dict(headers))
+    response.force_close()
+    await response.prepare(request)
+    loop = asyncio.get_running_loop()
+    return _HijackedConnection(
+        response, reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+    )
+
+
+class _HijackedConnection:
+    """Implements `ByteStream`; the handler of the request must return its `response`."""
+
+    def __init__(
+        self,
+        response: web.StreamResponse,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self.response = response
+        self._reader = reader
+        self._writer = writer
+
+    async def receive(self) -> bytes | None:
+        with suppress(OSError):
+            return await self._reader.read(_CHUNK) or None
+        return None
+
+    async def send(self, data: bytes) -> None:
+        if not self._writer.is_closing():
+            with suppress(OSError):
+                self._writer.write(data)
+                await self._writer.drain()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _Protocol(asyncio.StreamReaderProtocol):
+    def __init__(self, reader: asyncio.StreamReader, former: asyncio.BaseProtocol) -> None:
+        super().__init__(reader)
+        self._former = former
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._former.connection_lost(exc)
+
+
+_CHANNELS = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
+_OPENING = 30.0  # seconds until the client must have opened all streams
+_FAREWELL = 5.0  # seconds that the client has to read the rest
+_LINE = 1024  # bytes of a size of a terminal
+
+
+def wanted_channels(query: Mapping[str, str]) -> frozenset[int]:
+    """Return the channels that a client opens according to its parameters."""
+    asked = {name for name in ("stdin", "stdout", "stderr", "tty") if asks_for(query, name)}
+    if "tty" in asked:
+        asked = asked - {"stderr"} | {"resize"}
+    return frozenset(_CHANNELS[name] for name in asked - {"tty"} | {"error"})
+
+
+class SpdyChannels:
+    """Implements `Channels`.
+
+    Args:
+        wanted: channels for which the client opens a stream; data on others is dropped.
+    """
+
+    def __init__(self, pipe: ByteStream, wanted: frozenset[int]) -> None:
+        self._connection = SpdyConnection(pipe, self._accept)
+        self._wanted = wanted
+        self._streams: dict[int, SpdyStream] = {}
+        self._complete = asyncio.Event()
+        self._messages: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(1)
+
+    async def serve(self, session: Session) -> None:
+        """Serve a session until it ends; it is cancelled when the client has gone.
+
+        Raises:
+            SpdyError: the client does not speak SPDY/3.1, or opens other streams.
+        """
+        reading = asyncio.create_task(self._connection.serve())
+        working = asyncio.create_task(self._work(session))
+        try:
+            await asyncio.wait({reading, working}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()
+                await asyncio.wait({reading}, timeout=_FAREWELL)
+            if reading.done():
+                reading.result()
+        finally:
+            reading.cancel()
+            working.cancel()
+            await asyncio.gather(reading, working, return_exceptions=True)
+
+    async def receive(self) -> tuple[int, bytes] | None:
+        """Implement `Channels.receive`."""
+        return await self._messages.get()
+
+    async def send(self, channel: int, data: bytes) -> None:
+        """Implement `Channels.send`."""
+        if stream := self._streams.get(channel):
+            await stream.send(data)
+
+    def _accept(self, stream: SpdyStream) -> None:
+        name = stream.headers.get("streamtype", "")
+        channel = _CHANNELS.get(name, -1)
+        if channel not in self._wanted or channel in self._streams:
+            raise SpdyError(f"an unexpected stream {name!r}")
+        self._streams[channel] = stream
+        if self._streams.keys() == self._wanted:
+            self._complete.set()
+
+    async def _work(self, session: Session) -> None:
+        try:
+            async with asyncio.timeout(_OPENING):
+                await self._complete.wait()
+        except TimeoutError as error:
+            raise SpdyError("streams are missing") from error
+        passing = [
+            asyncio.create_task(pass_on(self._streams[channel]))
+            for channel, pass_on in ((STDIN, self._pass_input), (RESIZE, self._pass_sizes))
+            if channel in self._streams
+        ]
+        try:
+            await session(self)
+            for stream in self._streams.values():
+                await stream.end()
+        finally:
+            for task in passing:
+                task.cancel()
+            await asyncio.gather(*passing, return_exceptions=True)
+
+    async def _pass_input(self, stream: SpdyStream) -> None:
+        while data := await stream.receive():
+            await self._messages.put((STDIN, data))
+        await self._messages.put((STDIN, b""))
+
+    async def _pass_sizes(self, stream: SpdyStream) -> None:
+        """Cut the stream into lines, by which clients separate sizes."""
+        rest = b""
+        while data := await stream.receive():
+            *lines, rest = (rest + data).split(b"\n")
+            rest = rest[:_LINE]
+            for line in filter(None, lines):
+                await self._messages.put((RESIZE, line))
+
+
+_SPDY = "SPDY/3.1"
+_VERSION = "X-Stream-Protocol-Version"
+_COMMANDS = "v4.channel.k8s.io"
+_PORTS = "portforward.k8s.io"
+
+
+def _is_spdy(request: web.Request) -> bool:
+    """Return whether a request asks for SPDY with one of the subprotocols."""
+    offered = ",".join(request.headers.getall(_VERSION, [])).replace(" ", "").split(",")
+    upgrade = request.headers.get("Upgrade", "").lower()
+    return upgrade == _SPDY.lower() and bool({_COMMANDS, _PORTS} & set(offered))
+
+
+async def _serve_on_spdy(
+    request: web.Request, session: Session | PortForward
+) -> web.StreamResponse:
+    version = _PORTS if isinstance(session, PortForward) else _COMMANDS
+    headers = {"Connection": "Upgrade", "Upgrade": _SPDY, _VERSION: version}
+    connection = await _hijack(request, headers)
+    try:
+        if isinstance(session, PortForward):
+            await session(connection)
+        else:
+            await SpdyChannels(connection, wanted_channels(request.query)).serve(session)
+    except SpdyError as error:
+        _LOG.debug("%s: %s", request.path, error)
+    finally:
+        connection.close()
+    return connection.response
+
+
+def is_upgrade(request: web.Request) -> bool:
+    """Return whether a request asks for a protocol that is spoken here."""
+    asks = "upgrade" in request.headers.get("Connection", "").lower()
+    return asks and (_is_websocket(request) or _is_spdy(request))
+
+
+async def serve_session(request: web.Request, session: Session | PortForward) -> web.StreamResponse:
+    """Accept the upgrade and serve a session on it."""
+    serve = _serve_on_websocket if _is_websocket(request) else _serve_on_spdy
+    return await serve(request, session)

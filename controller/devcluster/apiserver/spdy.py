@@ -78,16 +78,6 @@ class Frame(Struct, frozen=True):
     payload: bytes
 
     @classmethod
-    def ping(cls, number: int) -> Frame:
-        """Return a frame that asks for the same frame in answer; the server's numbers are even."""
-        return cls(PING, 0, 0, number.to_bytes(4, "big"))
-
-    @classmethod
-    def reset(cls, stream: int, code: int) -> Frame:
-        """Return a frame that ends both halves of a stream."""
-        return cls(RST_STREAM, stream, 0, struct.pack(">II", stream, code))
-
-    @classmethod
     def farewell(cls, newest: int, code: int) -> Frame:
         """Return a frame that ends the connection and names its newest stream."""
         return cls(GOAWAY, 0, 0, struct.pack(">II", newest, code))
@@ -193,10 +183,7 @@ class HeaderEncoder:
 
 _WAITING = 1024 * 1024
 """Maximum unread bytes of a stream; beyond it the whole connection waits."""
-_STREAMS = 4096
-"""Maximum streams that may be open at once."""
-_REFUSED, _PROTOCOL_ERROR = 3, 1  # codes of RST_STREAM and GOAWAY
-_PING = 20.0  # seconds; a client that has gone is noticed by what cannot be sent to it
+_PROTOCOL_ERROR = 1  # code of GOAWAY
 
 
 class SpdyStream:
@@ -283,7 +270,6 @@ class SpdyConnection:
         Raises:
             SpdyError: they are not SPDY/3.1.
         """
-        pinging = asyncio.create_task(self._ping())
         try:
             while (data := await self._pipe.receive()) is not None:
                 for frame in self._frames.feed(data):
@@ -293,25 +279,14 @@ class SpdyConnection:
         except SpdyError:
             await self.send(Frame.farewell(self._newest, _PROTOCOL_ERROR))
             raise
-        finally:
-            pinging.cancel()
-            await asyncio.wait({pinging})
 
     async def send(self, frame: Frame) -> None:
         """Send a frame."""
         await self._pipe.send(frame.encode())
 
-    async def _ping(self) -> None:
-        number = 0
-        while True:
-            await asyncio.sleep(_PING)
-            number = (number + 2) % 2**32
-            await self.send(Frame.ping(number))
-
     async def _take(self, frame: Frame) -> None:
         if frame.kind == PING:
-            if frame.payload[-1] % 2:  # the client's; an even one answers ours
-                await self.send(frame)
+            await self.send(frame)
         elif frame.kind == SYN_STREAM:
             await self._open(frame)
         elif frame.kind in {SYN_REPLY, HEADERS}:
@@ -330,9 +305,6 @@ class SpdyConnection:
             raise SpdyError(f"stream {frame.stream} after stream {self._newest}")
         self._newest = frame.stream
         self._streams = {n: one for n, one in self._streams.items() if not one.is_closed}
-        if len(self._streams) >= _STREAMS:
-            await self.send(Frame.reset(frame.stream, _REFUSED))
-            return
         stream = SpdyStream(self, frame.stream, headers)
         self._streams[frame.stream] = stream
         await self.send(self._encoder.reply(frame.stream))

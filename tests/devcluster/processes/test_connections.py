@@ -219,33 +219,6 @@ async def test_a_command_that_reads_no_input_is_killed_when_its_client_leaves(wo
             assert (await executed(world, "sh", "-c", gone)).status["status"] == "Success", way
 
 
-async def test_a_client_that_leaves_with_unread_input_is_noticed_by_a_ping(world, monkeypatch):
-    monkeypatch.setattr("controller.devcluster.apiserver.spdy._PING", 0.05)
-    async with running(world), listening(world) as port:
-        query = "command=sleep&command=1000&stdin=1&stdout=1"
-        prepare, ended = world.server.hooks.pod_connection, asyncio.Event()
-
-        def observed(request):
-            async def run(channels):
-                try:
-                    await prepare(request)(channels)
-                finally:
-                    ended.set()
-
-            return run
-
-        world.server.hooks.pod_connection = observed
-        async with spdy(port, query, "error", "stdin", "stdout") as client:
-            for _ in range(160):
-                client.write(3, bytes(100_000))
-            left = -1
-            while client.pieces.qsize() != left:  # until nothing more is taken
-                left = client.pieces.qsize()
-                await asyncio.sleep(0.1)
-            assert left
-        await asyncio.wait_for(ended.wait(), 60)
-
-
 async def test_a_client_that_breaks_its_connection_breaks_no_other(world, caplog):
     async with running(world), listening(world) as port:
         query = "command=cat&stdin=1&stdout=1"

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from controller.devcluster.apiserver.sessions import PortForward
-from controller.devcluster.apiserver.spdy import SYN_REPLY, Frame
-from tests.devcluster.spdy_client import Client
+from controller.devcluster.apiserver.spdy import SYN_REPLY
+from tests.devcluster.spdy_client import Client, reset
 
 pytestmark = pytest.mark.real_time
 
@@ -61,7 +61,7 @@ async def test_a_stream_that_is_reset_ends():
     async with forwarding() as (client, port):
         client.open_pair(1, 3, port)
         client.write(3, b"text")
-        client.put(Frame.reset(3, 5))
+        client.put(reset(3))
         await client.until_ended(1)
         assert 3 not in client.data
         assert 3 not in client.ended
