@@ -82,7 +82,7 @@ async def process_nodes(folder: Path, count: int) -> AsyncGenerator[RunningPlane
                 context,
                 isolation=chosen.isolation,
                 images=images,
-                outputs=Outputs(folder / "pods", world.wall),
+                outputs=Outputs(world.wall),
                 root=chosen.cluster_dir.root,
                 memory=chosen.cluster_dir.memory,
             )

@@ -11,7 +11,7 @@ import pytest
 
 from controller.apimachinery.conditions import find_condition
 from controller.devcluster.nodes import run_nodes
-from controller.devcluster.nodes.stateful_sets import StatefulSetController
+from controller.devcluster.nodes.workloads import StatefulSetController
 from controller.kube.resources import PODS
 from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import World, embedded_world

@@ -25,7 +25,7 @@ from controller.command.kinds import KindSettings, kinds_of
 from controller.devcluster.apiserver.authentication import TokenIssuer
 from controller.devcluster.gateway_api import gateway_api_definitions
 from controller.devcluster.nodes import NodeSettings, run_nodes
-from controller.devcluster.nodes.stateful_sets import StatefulSetController
+from controller.devcluster.nodes.workloads import StatefulSetController
 from controller.kube.errors import AlreadyExists
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates

@@ -37,8 +37,11 @@ from controller.devcluster.karpenter import ClaimFates, SimulatedProvisioner, no
 from controller.devcluster.logs import SimulatedLogs
 from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes
 from controller.devcluster.nodes.components import ComponentContext, NodeShape
-from controller.devcluster.nodes.deployments import DeploymentController, ReplicaSetController
-from controller.devcluster.nodes.stateful_sets import StatefulSetController
+from controller.devcluster.nodes.workloads import (
+    DeploymentController,
+    ReplicaSetController,
+    StatefulSetController,
+)
 from controller.devcluster.processes.volumes import References
 from controller.devcluster.ray_pods import SimulatedRays
 from controller.kube.client import Client

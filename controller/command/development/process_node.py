@@ -16,6 +16,7 @@ from controller.command.process import wall
 from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.gateway import GatewayController
 from controller.devcluster.gateway_proxy import WeightedProxy
+from controller.devcluster.logs import ProcessLogs
 from controller.devcluster.nodes.components import ComponentContext
 from controller.devcluster.processes.cluster_dir import TAG_VARIABLE
 from controller.devcluster.processes.connections import ProcessConnections
@@ -28,7 +29,6 @@ from controller.devcluster.processes.isolation import (
     select_isolation,
 )
 from controller.devcluster.processes.kubelet import ComponentGroup, ProcessKubelet
-from controller.devcluster.processes.logs import ProcessLogs
 from controller.devcluster.processes.network import ServiceNetwork
 from controller.devcluster.processes.output import Outputs
 from controller.devcluster.processes.proxies import Proxies
@@ -100,7 +100,7 @@ class ProcessNode:
     def __init__(self, chosen: SelectedIsolation, images: Images) -> None:
         self._chosen = chosen
         self._images = images
-        self._outputs = Outputs(chosen.cluster_dir.root / "logs", wall)
+        self._outputs = Outputs(wall)
         self._proxies: Proxies | None = None
         self._network: ServiceNetwork | None = None
 

@@ -1,12 +1,10 @@
-"""A request about a resource, and what its answer shows: objects, metadata or rows of a table."""
+"""A request about a resource, and what its answer shows: objects or rows of a table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
-
-from msgspec.structs import replace
 
 from controller.devcluster.apiserver.columns import Column
 from controller.devcluster.apiserver.messages import (
@@ -62,24 +60,6 @@ class WholeObjects:
     def bookmark(self, metadata: Json, *, first: bool = True) -> bytes:  # noqa: ARG002 - only tables care
         """Return an empty object with the revision."""
         return _join(self._head, encode({"metadata": metadata} | self._resource.blank))
-
-
-class MetadataOnly(WholeObjects):
-    """The representation `as=PartialObjectMetadata`."""
-
-    def __init__(self, resource: ApiResource) -> None:
-        super().__init__(replace(resource, blank={}))
-        self._head = _head(_PARTIAL, _META)
-
-    def _item(self, stored: Stored) -> bytes:
-        return stored.encoded("metadata", lambda object_: {"metadata": object_["metadata"]})
-
-    def many(self, items: Sequence[Stored], metadata: Json) -> bytes:
-        """Return a `PartialObjectMetadataList`."""
-        head = _head(f"{_PARTIAL}List", _META)
-        if not items:
-            return head + b'"metadata":' + encode(metadata) + b',"items":null}'
-        return _list(head, metadata, [self.one(stored) for stored in items])
 
 
 _PARTIAL, _META = "PartialObjectMetadata", "meta.k8s.io/v1"
@@ -184,8 +164,6 @@ class ResourceCall(NamedTuple):
             if form == "Table":
                 include = self.request.query.get("includeObject", "")
                 return TableRows(self.resource, self.wall, include)
-            if form.startswith("PartialObjectMetadata"):
-                return MetadataOnly(self.resource)
             if not form:
                 break
         return WholeObjects(self.resource)

@@ -1,4 +1,6 @@
-"""The controller of batch/v1 Jobs without indexes, and its plans: pure functions of the time.
+"""The controller of batch/v1 Jobs, and its plans: pure functions of the time.
+
+Jobs are neither indexed nor suspended, and pods of a smaller `parallelism` run on.
 
 A Job with an outcome (SuccessCriteriaMet, FailureTarget) first deletes its pods and is only
 then finished (Complete, Failed), as upstream. Terminating pods do not count as active.
@@ -34,14 +36,10 @@ from controller.devcluster.nodes.pods import (
     PodPhase,
     with_conditions,
 )
-from controller.devcluster.nodes.workload_controller import WorkloadController, pod_body
+from controller.devcluster.nodes.workloads import WorkloadController, pod_body
 
 COMPLETE, FAILED_JOB = "Complete", "Failed"
-SUCCESS_CRITERIA_MET, FAILURE_TARGET, SUSPENDED = (
-    "SuccessCriteriaMet",
-    "FailureTarget",
-    "Suspended",
-)
+SUCCESS_CRITERIA_MET, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
 _DEFAULT_BACKOFF_LIMIT = 6
 _FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 600.0
 """Seconds until a failed pod is replaced: of the first one, and at most; it doubles with each."""
@@ -94,9 +92,8 @@ def plan_job(
         return _plan_finished(job, now)
     sorted_pods = _Pods.sort(pods)
     status = _counted(job.status, sorted_pods, failures)
-    if job.spec.suspend:
-        return _plan_suspended(status, sorted_pods, now)
-    status = _resumed(status, now)
+    if not status.start_time:
+        status = replace(status, start_time=rfc3339(now))
     verdict = _outcome(job.spec, status, sorted_pods, now)
     if verdict:
         return _plan_finishing(status, sorted_pods, verdict, now)
@@ -126,22 +123,6 @@ def _plan_finished(job: ControlledJob, now: datetime) -> JobPlan:
     return JobPlan(job.status, expired=True)
 
 
-def _plan_suspended(status: ReportedJobStatus, pods: _Pods, now: datetime) -> JobPlan:
-    verdict = _verdict(SUSPENDED, "JobSuspended", "Job suspended")
-    return JobPlan(
-        _with_condition(replace(status, start_time=None), now, verdict), deletes=pods.active
-    )
-
-
-def _resumed(status: ReportedJobStatus, now: datetime) -> ReportedJobStatus:
-    if status.condition(SUSPENDED):
-        verdict = ConditionUpdate(
-            SUSPENDED, is_true=False, reason="JobResumed", message="Job resumed"
-        )
-        status = _with_condition(status, now, verdict)
-    return status if status.start_time else replace(status, start_time=rfc3339(now))
-
-
 def _outcome(
     spec: ControlledJobSpec, status: ReportedJobStatus, pods: _Pods, now: datetime
 ) -> ConditionUpdate | None:
@@ -158,18 +139,10 @@ def _outcome(
     if deadline is not None and seconds_since(status.start_time, now) >= deadline:
         message = "Job was active longer than specified deadline"
         return _verdict(FAILURE_TARGET, "DeadlineExceeded", message)
-    if _is_complete(spec, status):
+    if status.succeeded >= spec.wanted:
         message = "Reached expected number of succeeded pods"
         return _verdict(SUCCESS_CRITERIA_MET, "CompletionsReached", message)
     return None
-
-
-def _is_complete(spec: ControlledJobSpec, status: ReportedJobStatus) -> bool:
-    if spec.completions is not None:
-        return status.succeeded >= spec.completions
-    if spec.parallelism is None:
-        return status.succeeded >= 1
-    return status.succeeded > 0 and status.active == 0
 
 
 def _plan_finishing(
@@ -190,30 +163,12 @@ def _plan_running(
 ) -> JobPlan:
     deadline = spec.active_deadline_seconds
     wakes = [] if deadline is None else [deadline - seconds_since(status.start_time, now)]
-    missing = _wanted(spec, status) - len(pods.active)
-    creates, deletes = 0, ()
-    if missing < 0:
-        deletes = _most_expendable(pods.active)[:-missing]
-    elif missing > 0:
-        pause = _pause_after_failure(pods, now)
-        if pause > 0:
-            wakes.append(pause)
-        else:
-            creates = missing
-    return JobPlan(status, creates, deletes, min(wakes, default=None))
-
-
-def _wanted(spec: ControlledJobSpec, status: ReportedJobStatus) -> int:
     parallelism = 1 if spec.parallelism is None else spec.parallelism
-    if spec.completions is not None:
-        return min(parallelism, spec.completions - status.succeeded)
-    return parallelism if status.succeeded == 0 else min(parallelism, status.active)
-
-
-def _most_expendable(pods: tuple[KubeletPod, ...]) -> tuple[KubeletPod, ...]:
-    """Order pods for deletion: not ready first, then newest."""
-    by_age = sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or "", reverse=True)
-    return tuple(sorted(by_age, key=lambda pod: pod.status.is_true(PodConditionType.READY)))
+    creates = max(0, min(parallelism, spec.wanted - status.succeeded) - len(pods.active))
+    if creates and (pause := _pause_after_failure(pods, now)) > 0:
+        creates = 0
+        wakes.append(pause)
+    return JobPlan(status, creates, requeue_after=min(wakes, default=None))
 
 
 def _pause_after_failure(pods: _Pods, now: datetime) -> float:

@@ -30,8 +30,12 @@ class ControlledJobSpec(View, frozen=True):
     backoff_limit: int | None = None
     active_deadline_seconds: int | None = None
     ttl_seconds_after_finished: int | None = None
-    suspend: bool | None = None
     template: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+    @property
+    def wanted(self) -> int:
+        """How many pods have to succeed."""
+        return 1 if self.completions is None else self.completions
 
 
 class ReportedJobStatus(StatusPart, frozen=True):

@@ -18,7 +18,6 @@ from controller.devcluster.nodes.components import (
 )
 from controller.devcluster.nodes.endpointslices import EndpointSlices
 from controller.devcluster.nodes.garbage import (
-    ClaimProtection,
     GarbageCollector,
     NamespaceLifecycle,
 )
@@ -33,7 +32,6 @@ _MAKERS: Mapping[str, Callable[[ComponentContext], Component]] = {
     "jobs": JobController,
     "endpointslices": EndpointSlices,
     "namespaces": NamespaceLifecycle,
-    "claims": ClaimProtection,
 }
 
 COMPONENTS = frozenset(_MAKERS)

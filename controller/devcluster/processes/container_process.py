@@ -122,7 +122,7 @@ class ContainerProcess:
         Raises:
             OSError: the machine cannot start another process.
         """
-        pipes = (Pipe("stdout", output), Pipe("stderr", output))
+        pipes = (Pipe(output), Pipe(output))
         try:
             launch = container_dir.command(argv)
             process = await asyncio.create_subprocess_exec(

@@ -27,7 +27,6 @@ from controller.devcluster.processes.specification import (
     Volume,
     VolumeMount,
 )
-from controller.kube.objects import ObjectMeta
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
@@ -63,15 +62,13 @@ class DownwardValues(msgspec.Struct, frozen=True):
     memory: int
 
 
-def field_value(
-    reference: FieldReference, pod: SpecifiedPod, meta: ObjectMeta, downward: DownwardValues
-) -> str:
+def field_value(reference: FieldReference, pod: SpecifiedPod, downward: DownwardValues) -> str:
     """Return the value of a `fieldRef`.
 
     Raises:
         UnsupportedFieldReference: there is no such field.
     """
-    path = reference.field_path
+    path, meta = reference.field_path, pod.metadata
     if match := _ENTRY.fullmatch(path):
         entries = (meta.labels if match[1] == "labels" else meta.annotations) or {}
         return entries.get(match[2], "")
@@ -257,7 +254,7 @@ def _value(
         return expand(variable.value, declared)
     try:
         if origin.field_ref:
-            return field_value(origin.field_ref, pod, pod.metadata, downward)
+            return field_value(origin.field_ref, pod, downward)
         if origin.resource_field_ref:
             return resource_value(origin.resource_field_ref, pod, container, downward)
     except UnsupportedFieldReference as error:

@@ -1,4 +1,4 @@
-"""What keeps one pod's object and volumes up to date: reads, status writes, mounts, removal."""
+"""What a pod's worker needs: reads and removal of the pod, status writes, events, volumes."""
 
 from __future__ import annotations
 
@@ -305,69 +305,23 @@ class StatusManager:
                 self.gone()
 
 
-class VolumeManager:
-    """Fills the volumes of one pod from objects and from its metadata."""
-
-    def __init__(
-        self,
-        runtime: PodRuntime,
-        pod: SpecifiedPod,
-        meta: ObjectMeta,
-        *,
-        root: Path,
-        downward: DownwardValues,
-        record_event: Callable[[str, str, str], None],
-    ) -> None:
-        folders = runtime.dirs
-        self.volumes = Volumes(pod, root, folders.memory / meta.uid, folders.claims)
-        self._sources = runtime.sources
-        self._meta = meta
-        self._meta_changed = asyncio.Event()
-        self._downward = downward
-        self._record_event = record_event
-
-    def seen(self, meta: ObjectMeta) -> None:
-        """Update the metadata from the cache."""
-        if (meta.labels, meta.annotations) != (self._meta.labels, self._meta.annotations):
-            self._meta_changed.set()
-        self._meta = meta
-
-    async def mount(self) -> None:
-        """Create the volumes as soon as possible."""
-        while True:
-            with self._sources.watch(self._meta.namespace, self.volumes.sources) as changed:
-                try:
-                    await self._fill()
-                except InvalidConfiguration as error:
-                    self._record_event("Warning", "FailedMount", str(error))
-                    await wait_at_most(changed, RECHECK_SECONDS)
-                except KubeError as error:
-                    self._record_event("Warning", "FailedMount", f"cannot read volumes: {error}")
-                    await asyncio.sleep(API_RETRY)
-                else:
-                    return
-
-    async def refresh(self) -> None:
-        """Update volumes that come from objects or the pod's metadata, until cancelled."""
-        with self._sources.watch(self._meta.namespace, self.volumes.sources) as changed:
-            while True:
-                await _wait_for_any(changed, self._meta_changed)
-                changed.clear()
-                self._meta_changed.clear()
-                try:
-                    await self._fill()
-                except (InvalidConfiguration, KubeError) as error:
-                    self._record_event("Warning", "FailedMount", str(error))
-
-    async def _fill(self) -> None:
-        data = await self._sources.read(self._meta.namespace, self.volumes.sources)
-        self.volumes.prepare(self._meta, self._downward, data)
-
-
-async def _wait_for_any(*events: asyncio.Event) -> None:
-    waits = [asyncio.ensure_future(event.wait()) for event in events]
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
+async def mount_volumes(
+    sources: Sources,
+    volumes: Volumes,
+    meta: ObjectMeta,
+    downward: DownwardValues,
+    record_event: Callable[[str, str, str], None],
+) -> None:
+    """Create the volumes of a pod as soon as possible."""
+    while True:
+        with sources.watch(meta.namespace, volumes.sources) as changed:
+            try:
+                volumes.prepare(downward, await sources.read(meta.namespace, volumes.sources))
+            except InvalidConfiguration as error:
+                record_event("Warning", "FailedMount", str(error))
+                await wait_at_most(changed, RECHECK_SECONDS)
+            except KubeError as error:
+                record_event("Warning", "FailedMount", f"cannot read volumes: {error}")
+                await asyncio.sleep(API_RETRY)
+            else:
+                return

@@ -32,13 +32,14 @@ from controller.devcluster.processes.pod_managers import (
     ContainerContext,
     PodRuntime,
     StatusManager,
-    VolumeManager,
     machine_memory,
+    mount_volumes,
     read_pod,
     remove_pod,
 )
 from controller.devcluster.processes.pod_sandbox import PodSandbox
 from controller.devcluster.processes.specification import SpecifiedPod
+from controller.devcluster.processes.volumes import Volumes
 from controller.kube.objects import ObjectMeta
 
 READY_TO_START = "PodReadyToStartContainers"
@@ -58,7 +59,7 @@ class PodWorker:
         self._pod: SpecifiedPod | None = None
         self._reports = StatusManager(runtime.client, pod, self._status)
         self._sandbox: PodSandbox | None = None
-        self._volumes: VolumeManager | None = None
+        self._volumes: Volumes | None = None
         self._init: list[ContainerRuns] = []
         self._main: list[ContainerRuns] = []
         self._expected: tuple[ReportedContainerStatus, ...] = ()
@@ -82,8 +83,6 @@ class PodWorker:
         """Update the pod from the cache."""
         self._reports.seen(pod)
         self._meta = pod.metadata
-        if self._volumes is not None:
-            self._volumes.seen(pod.metadata)
         if pod.metadata.terminating:
             seconds = pod.metadata.deletion_grace_period_seconds
             self._finish_within(30.0 if seconds is None else float(seconds))
@@ -153,20 +152,12 @@ class PodWorker:
     async def _prepare(self, pod: SpecifiedPod) -> None:
         self._sandbox = await self._open(pod)
         downward = self._downward_values(self._sandbox)
-        self._volumes = VolumeManager(
-            self._runtime,
-            pod,
-            self._meta,
-            root=self._sandbox.root,
-            downward=downward,
-            record_event=self._record_event,
-        )
+        runtime, dirs, root = self._runtime, self._runtime.dirs, self._sandbox.root
+        volumes = Volumes(pod, root, dirs.memory / self.uid, dirs.claims)
+        self._volumes = volumes
         self._changed()
-        await self._volumes.mount()
-        self._spawn(self._volumes.refresh())
-        context = ContainerContext(
-            self._runtime, pod, self._sandbox, downward, self._volumes.volumes, self._changed
-        )
+        await mount_volumes(runtime.sources, volumes, self._meta, downward, self._record_event)
+        context = ContainerContext(runtime, pod, self._sandbox, downward, volumes, self._changed)
         by_name = {status.name: status for status in self._expected}
         self._init = [ContainerRuns(context, c, by_name[c.name]) for c in pod.spec.init_containers]
         self._main = [ContainerRuns(context, c, by_name[c.name]) for c in pod.spec.containers]
@@ -265,7 +256,7 @@ class PodWorker:
         if sandbox is not None:
             await self._runtime.isolation.close_pod(sandbox)
         if self._volumes is not None:
-            self._volumes.volumes.remove()
+            self._volumes.remove()
 
     # Status.
 

@@ -40,7 +40,7 @@ from controller.devcluster.processes.specification import (
     Volume,
 )
 from controller.kube.errors import Conflict, NotFound
-from controller.kube.objects import KubeObject, ObjectMeta, PersistentVolumeClaim
+from controller.kube.objects import KubeObject, PersistentVolumeClaim
 from controller.kube.resources import CLAIMS, SERVICE_ACCOUNTS, Resource
 from informers import Added, Deleted, Notification, Updated
 
@@ -84,7 +84,7 @@ def _sources(volume: Volume, pod: SpecifiedPod) -> Iterator[SourceReference]:
 
 
 def volume_files(
-    volume: Volume, pod: SpecifiedPod, meta: ObjectMeta, downward: DownwardValues, sources: Contents
+    volume: Volume, pod: SpecifiedPod, downward: DownwardValues, sources: Contents
 ) -> dict[str, VolumeFile]:
     """Return the files of a volume for which `is_made_of_objects` holds, by relative path.
 
@@ -100,12 +100,12 @@ def volume_files(
         found |= _chosen(SECRET, volume.secret, sources, mode)
     if volume.downward_api:
         mode = _mode(volume.downward_api.default_mode)
-        found |= _downward(volume.downward_api, pod, meta, downward, mode)
+        found |= _downward(volume.downward_api, pod, downward, mode)
     if volume.projected:
         mode = _mode(volume.projected.default_mode)
         for part in volume.projected.sources:
             if part.downward_api:
-                found |= _downward(part.downward_api, pod, meta, downward, mode)
+                found |= _downward(part.downward_api, pod, downward, mode)
             else:
                 found |= _projected(part, pod, sources, mode)
     return found
@@ -152,17 +152,13 @@ def _chosen(
 
 
 def _downward(
-    reference: DownwardSource,
-    pod: SpecifiedPod,
-    meta: ObjectMeta,
-    downward: DownwardValues,
-    mode: int,
+    reference: DownwardSource, pod: SpecifiedPod, downward: DownwardValues, mode: int
 ) -> dict[str, VolumeFile]:
     found: dict[str, VolumeFile] = {}
     for item in reference.items:
         try:
             if item.field_ref:
-                value = field_value(item.field_ref, pod, meta, downward)
+                value = field_value(item.field_ref, pod, downward)
             elif item.resource_field_ref:
                 value = resource_value(item.resource_field_ref, pod, None, downward)
             else:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -40,9 +38,6 @@ from controller.devcluster.processes.volume_sources import (
     volume_files,
     volume_sources,
 )
-from controller.kube.objects import ObjectMeta
-
-_DATA = "..data"
 
 
 class Volumes:
@@ -59,7 +54,6 @@ class Volumes:
         self._memory = memory
         self._claims = claims
         self._folders: dict[str, Path] = {}
-        self._written: dict[str, dict[str, VolumeFile]] = {}
 
     @property
     def sources(self) -> frozenset[SourceReference]:
@@ -74,15 +68,17 @@ class Volumes:
                 found.add(SourceReference(CLAIM, volume.persistent_volume_claim.claim_name))
         return frozenset(found)
 
-    def prepare(self, meta: ObjectMeta, downward: DownwardValues, sources: Contents) -> None:
-        """Create all volumes, or update those that come from objects.
+    def prepare(self, downward: DownwardValues, sources: Contents) -> None:
+        """Create the volumes that are not there yet.
 
         Raises:
             InvalidConfiguration: one cannot be created (yet); the message says why.
         """
         for number, volume in enumerate(self._pod.spec.volumes):
+            if volume.name in self._folders:
+                continue
             try:
-                self._prepare(number, volume, meta, downward, sources)
+                self._folders[volume.name] = self._folder(number, volume, downward, sources)
             except (InvalidConfiguration, OSError) as error:
                 text = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
                 raise InvalidConfiguration(text) from error
@@ -114,25 +110,17 @@ class Volumes:
         """Delete the files outside the pod's directory."""
         shutil.rmtree(self._memory, ignore_errors=True)
 
-    def _prepare(
+    def _folder(
         self,
         number: int,
         volume: Volume,
-        meta: ObjectMeta,
         downward: DownwardValues,
         sources: Contents,
-    ) -> None:
+    ) -> Path:
         if is_made_of_objects(volume):
-            files = volume_files(volume, self._pod, meta, downward, sources)
-            folder = self._folders.setdefault(volume.name, self._root / f"v{number}")
-            if self._written.get(volume.name) != files:
-                write_atomically(folder, files)
-                self._written[volume.name] = files
-            return
-        if volume.name not in self._folders:
-            self._folders[volume.name] = self._folder(number, volume, sources)
-
-    def _folder(self, number: int, volume: Volume, sources: Contents) -> Path:
+            folder = self._root / f"v{number}"
+            write_files(folder, volume_files(volume, self._pod, downward, sources))
+            return folder
         if volume.host_path:
             return _host_path(volume.host_path)
         if volume.persistent_volume_claim:
@@ -153,41 +141,21 @@ class Volumes:
         return folder
 
 
-def write_atomically(folder: Path, files: Mapping[str, VolumeFile]) -> None:
-    """Replace the contents of `folder` by `files` atomically for readers.
-
-    As in the kubelet, the files are in a hidden folder behind a link, which is
-    replaced by a link to a new folder.
+def write_files(folder: Path, files: Mapping[str, VolumeFile]) -> None:
+    """Write the files of a volume.
 
     Raises:
         InvalidConfiguration: a path leads out of the folder.
         OSError: the disk.
     """
-    for path in files:
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, file in files.items():
         if _leads_out(path):
             raise InvalidConfiguration(f"invalid path {path!r}: it leads out of the volume")
-    folder.mkdir(parents=True, exist_ok=True)
-    data = folder / _DATA
-    before = data.readlink() if data.is_symlink() else None
-    fresh = Path(tempfile.mkdtemp(prefix="..", dir=folder))
-    fresh.chmod(0o755)
-    for path, file in files.items():
-        target = fresh / path
+        target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(file.data)
         target.chmod(file.mode)
-    link = folder / f"{_DATA}.new"
-    link.symlink_to(fresh.name)
-    link.replace(data)
-    names = {PurePosixPath(path).parts[0] for path in files}
-    for name in names:
-        if not (folder / name).is_symlink():
-            (folder / name).symlink_to(Path(_DATA) / name)
-    for entry in os.scandir(folder):
-        if entry.is_symlink() and entry.name != _DATA and entry.name not in names:
-            Path(entry.path).unlink()
-    if before is not None:
-        shutil.rmtree(folder / before, ignore_errors=True)
 
 
 def _below(folder: Path, path: str, *, make: bool) -> Path:
@@ -242,7 +210,7 @@ class References:
         for volume in filter(is_made_of_objects, pod.spec.volumes):
             data = await self._read(pod, volume_sources(volume, pod))
             try:
-                volume_files(volume, pod, pod.metadata, _DOWNWARD, data)
+                volume_files(volume, pod, _DOWNWARD, data)
             except InvalidConfiguration as error:
                 text = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
                 return MissingReference(text)

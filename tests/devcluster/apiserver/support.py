@@ -32,7 +32,6 @@ JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
-METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -17,8 +17,6 @@ JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
-METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 _LABEL_SELECTORS = (
     "app=x",
@@ -148,7 +146,7 @@ class Generator:
 
     def _get(self, kind: Kind, name: str) -> Step:
         query = self._choose([{}, {}, {}, {}, {"resourceVersion": "x"}])
-        accept = self._choose(["application/json"] * 3 + [TABLE, METADATA, "text/html"])
+        accept = self._choose(["application/json"] * 3 + [TABLE, "text/html"])
         path = f"{kind.collection}/{name}" + self._choose(["", "", "", "", "/status", "/none"])
         return Step("GET", path, dict(query), {"Accept": accept})
 
@@ -162,7 +160,7 @@ class Generator:
             query["limit"] = self._choose(["1", "2", "5", "x", "-1", ""])
         if self._rng.random() < 0.25:
             query |= self._revision_query(kind)
-        accept = self._choose(["application/json"] * 4 + [TABLE, METADATA_LIST, "text/html"])
+        accept = self._choose(["application/json"] * 4 + [TABLE, "text/html"])
         return Step("GET", kind.collection, query, {"Accept": accept})
 
     def _page(self, kind: Kind, _: str) -> Step:
@@ -209,7 +207,7 @@ class Generator:
             query["labelSelector"] = self._choose(_LABEL_SELECTORS)
         if self._rng.random() < 0.2:
             query["fieldSelector"] = self._field_selector(kind)
-        accept = self._choose(["application/json"] * 5 + [TABLE, METADATA])
+        accept = self._choose(["application/json"] * 5 + [TABLE])
         return Step("WATCH", kind.collection, query, {"Accept": accept})
 
     def _update(self, kind: Kind, name: str) -> Step:

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from controller.devcluster.apiserver import ApiServer
+from controller.devcluster.logs import ProcessLogs
 from controller.devcluster.nodes import NodeSettings, run_nodes
 from controller.devcluster.nodes.components import ComponentContext
 from controller.devcluster.processes.images import Image, Images
 from controller.devcluster.processes.kubelet import ProcessKubelet
-from controller.devcluster.processes.logs import ProcessLogs
 from controller.devcluster.processes.output import Outputs
 from controller.devcluster.processes.specification import SPECIFIED_PODS, SpecifiedPod
 from controller.kube.client import Client
@@ -44,7 +44,7 @@ class World:
         self.rules: list[Rule] = []
         self.isolation = PlainIsolation(folder / "pods")
         self.isolation.root.mkdir()
-        self.outputs = Outputs(folder / "logs", wall)
+        self.outputs = Outputs(wall)
         self.server.hooks.pod_log = ProcessLogs(self.server, self.outputs, wall)
 
     @asynccontextmanager

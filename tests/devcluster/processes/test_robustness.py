@@ -42,7 +42,7 @@ async def first_line(world, name: str, container: str = "main") -> str:
     await world.until(name, lambda pod: pod.status.phase == "Running")
     uid = (await world.pod(name)).metadata.uid
     output = world.outputs.find(uid, container)
-    while not output.size:
+    while not output.end:
         await output.next_change()
     return await world.log(name)
 
@@ -185,22 +185,19 @@ async def test_a_program_that_is_not_there_is_named(world):
 
 
 @pytest.mark.real_time
-async def test_a_missing_volume_is_waited_for_and_kept_up_to_date(world):
-    script = "cat /v/key; while ! grep -q new /v/key; do sleep 0.05; done; cat /v/key"
+async def test_a_missing_volume_is_waited_for(world):
     async with world.node():
         await world.create(
             "a",
-            sh(script, volumeMounts=[MOUNT]),
+            sh("cat /v/key", volumeMounts=[MOUNT]),
             volumes=[{"name": "v", "configMap": {"name": "c"}}],
         )
         pod = await world.until("a", lambda pod: pod.status.container_statuses)
         assert pod.status.container_statuses[0].state.waiting.reason == "ContainerCreating"
         await world.configure("other", key="no")
         await world.configure("c", key="old\n")
-        assert await first_line(world, "a") == "old\n"
-        await world.configure("c", key="new\n")
         await world.phase("a", "Succeeded")
-        assert await world.log("a") == "old\nnew\n"
+        assert await world.log("a") == "old\n"
         text = 'MountVolume.SetUp failed for volume "v" : configmap "c" not found'
         assert ("FailedMount", text) in await world.events("a")
 

@@ -16,7 +16,6 @@ from controller.devcluster.apiserver.kinds.services import Allocations, ServiceS
 from controller.devcluster.apiserver.kinds.stored import (
     ClaimStrategy,
     ConfigMapStrategy,
-    ControllerRevisionStrategy,
     EndpointSliceStrategy,
     NamespaceStrategy,
     NetworkPolicyStrategy,
@@ -191,7 +190,7 @@ def _group_resources(wall: Callable[[], datetime]) -> list[ApiResource]:
     slices = EndpointSliceStrategy()
     role = _put(name_rule=is_path_segment)
     return [
-        apps("controllerrevisions", "ControllerRevision", ControllerRevisionStrategy()),
+        apps("controllerrevisions", "ControllerRevision", Strategy()),
         apps("deployments", "Deployment", DEPLOYMENTS, "deploy", **_ALL),
         apps("replicasets", "ReplicaSet", REPLICA_SETS, "rs", **_ALL),
         apps("statefulsets", "StatefulSet", STATEFUL_SETS, "sts", **_ALL),

@@ -11,7 +11,6 @@ from controller.devcluster.apiserver.status import (
     StatusCause,
     forbidden_field,
     invalid_value,
-    required,
 )
 
 _RENAMED = {
@@ -154,7 +153,6 @@ class ClaimStrategy(Strategy):
     def prepare_create(self, object_: Json) -> None:
         """Set the phase Pending."""
         object_["status"] = {"phase": "Pending"}
-        object_["metadata"].setdefault("finalizers", ["kubernetes.io/pvc-protection"])
 
     def default(self, object_: Json) -> None:
         """Default to a file system."""
@@ -186,19 +184,3 @@ class EndpointSliceStrategy(Strategy):
         for port in entries(object_, "ports"):
             port.setdefault("name", "")
             port.setdefault("protocol", "TCP")
-
-
-class ControllerRevisionStrategy(Strategy):
-    """Controller revisions, whose data never change."""
-
-    def validate(self, object_: Json, old: Json | None) -> list[StatusCause]:
-        """Validate metadata, data and number."""
-        causes = super().validate(object_, old)
-        data, revision = object_.get("data"), object_.get("revision", 0)
-        if not isinstance(data, dict):
-            causes.append(required("data", "data is mandatory"))
-        if revision < 0:
-            causes.append(invalid_value("revision", revision, "must be greater than or equal to 0"))
-        if old is not None and data != old["data"]:
-            causes.append(invalid_value("data", data, "field is immutable"))
-        return causes

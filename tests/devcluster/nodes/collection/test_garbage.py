@@ -9,7 +9,7 @@ import pytest
 
 from controller.devcluster.nodes.pods import PODS
 from controller.kube.objects import KubeObject, ObjectMeta
-from controller.kube.resources import CLAIMS, CONFIG_MAPS, CRDS, NAMESPACES, SERVICES, Resource
+from controller.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES, SERVICES, Resource
 from controller.testing.faults import DelayedRequest, Rule, watch_gone, watch_lag
 from tests.devcluster.nodes.conftest import World
 
@@ -218,38 +218,6 @@ def crd() -> dict[str, Any]:
             "versions": [version],
         },
     }
-
-
-async def create_claim(world: World) -> None:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c"}}
-    await world.user.create(CLAIMS, "default", body | {"spec": spec})
-
-
-async def test_a_deleted_claim_goes_when_the_last_pod_that_uses_it_has_gone(world: World) -> None:
-    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
-    container = {"name": "m", "image": "x"}
-    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
-    async with world.nodes(termination_delay=1.0):
-        await create_claim(world)
-        await world.user.create(
-            PODS, "default", body | {"spec": {"containers": [container], "volumes": [volume]}}
-        )
-        await asyncio.sleep(5)
-        await world.user.delete(CLAIMS, "default", "c")
-        await asyncio.sleep(10)
-        assert not await world.is_gone(CLAIMS, "c", "default")
-        await world.user.delete(PODS, "default", "p")
-        await asyncio.sleep(5)
-        assert await world.is_gone(CLAIMS, "c", "default")
-
-
-async def test_a_claim_that_nobody_deleted_keeps_its_finalizer(world: World) -> None:
-    async with world.nodes():
-        await create_claim(world)
-        await asyncio.sleep(5)
-        claim = await world.user.get_raw(CLAIMS, "default", "c")
-        assert claim["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
 
 
 async def create_namespace(world: World, name: str) -> None:

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
-from controller.devcluster.nodes.deployments import DeploymentController, ReplicaSetController
 from controller.devcluster.nodes.objects import (
     DEPLOYMENTS,
     REPLICA_SETS,
@@ -20,8 +19,10 @@ from controller.devcluster.nodes.objects import (
     ControlledStatefulSet,
 )
 from controller.devcluster.nodes.pods import PODS, KubeletPod
-from controller.devcluster.nodes.stateful_sets import (
+from controller.devcluster.nodes.workloads import (
     REVISION_LABEL,
+    DeploymentController,
+    ReplicaSetController,
     StatefulSetController,
     claim_bodies,
     numbered_pod,

@@ -50,7 +50,7 @@ async def test_a_cancelled_probe_ends_what_its_command_has_started_even_if_that_
     tmp_path: Path,
 ):
     room: Any = PlainRoom(tmp_path, "", {"PATH": os.defpath}, ())
-    output = Output(tmp_path / "log", lambda: datetime.now(UTC))
+    output = Output(lambda: datetime.now(UTC))
     container = await ContainerProcess.start(room, ["sleep", "1000"], output)
     script = f"sleep 1000 & echo $! $$ >{tmp_path}/new; mv {tmp_path}/new {tmp_path}/made; wait"
     probe = asyncio.create_task(container.exec(["sh", "-c", script], None))
