@@ -34,7 +34,7 @@ import structlog
 from aiohttp import web
 from yarl import URL
 
-from controller.devcluster.gateway_api import PROTOCOL, Listening, key_of
+from controller.devcluster.gateway import PROTOCOL, Listening, key_of
 from controller.kube.objects import Gateway, HTTPRoute
 
 Endpoint = tuple[str, int]

@@ -9,8 +9,13 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.devcluster.gateway import CONTROLLER_NAME, GatewayController
-from controller.devcluster.gateway_api import GATEWAY_CLASSES, Listening, gateway_api_definitions
+from controller.devcluster.gateway import (
+    CONTROLLER_NAME,
+    GATEWAY_CLASSES,
+    GatewayController,
+    Listening,
+    gateway_api_definitions,
+)
 from controller.devcluster.nodes.components import ComponentContext, NodeCaches, NodeSettings
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.objects import Gateway, HTTPRoute

@@ -23,7 +23,7 @@ from controller.command.development.embedded_cluster import (
 )
 from controller.command.kinds import KindSettings, kinds_of
 from controller.devcluster.apiserver.authentication import TokenIssuer
-from controller.devcluster.gateway_api import gateway_api_definitions
+from controller.devcluster.gateway import gateway_api_definitions
 from controller.devcluster.nodes import NodeSettings, run_nodes
 from controller.devcluster.nodes.workloads import StatefulSetController
 from controller.kube.errors import AlreadyExists

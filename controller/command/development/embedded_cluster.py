@@ -31,8 +31,11 @@ from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.apiserver.authentication import Guard, TokenIssuer
 from controller.devcluster.apiserver.authorization import Rbac
 from controller.devcluster.apiserver.http import serve
-from controller.devcluster.gateway import GatewayController, SimulatedListeners
-from controller.devcluster.gateway_api import gateway_api_definitions
+from controller.devcluster.gateway import (
+    GatewayController,
+    SimulatedListeners,
+    gateway_api_definitions,
+)
 from controller.devcluster.karpenter import ClaimFates, SimulatedProvisioner, node_claim_definition
 from controller.devcluster.logs import SimulatedLogs
 from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes

@@ -14,14 +14,13 @@ from controller.command.development.rayenv import (
 )
 from controller.command.process import wall
 from controller.devcluster.apiserver import ApiServer
+from controller.devcluster.connections import ProcessConnections, Proxies
 from controller.devcluster.gateway import GatewayController
 from controller.devcluster.gateway_proxy import WeightedProxy
 from controller.devcluster.logs import ProcessLogs
 from controller.devcluster.nodes.components import ComponentContext
 from controller.devcluster.processes.cluster_dir import TAG_VARIABLE
-from controller.devcluster.processes.connections import ProcessConnections
-from controller.devcluster.processes.environment import ApiAccess
-from controller.devcluster.processes.images import Image, Images, UnknownImage
+from controller.devcluster.processes.environment import ApiAccess, Image, Images, UnknownImage
 from controller.devcluster.processes.isolation import (
     IsolationOption,
     IsolationUnavailable,
@@ -31,7 +30,6 @@ from controller.devcluster.processes.isolation import (
 from controller.devcluster.processes.kubelet import ComponentGroup, ProcessKubelet
 from controller.devcluster.processes.network import ServiceNetwork
 from controller.devcluster.processes.output import Outputs
-from controller.devcluster.processes.proxies import Proxies
 from controller.kube.errors import ConfigurationError
 
 # `--image NAME=PATH` and `--ray`: local environments used in place of images.

@@ -37,7 +37,7 @@ async def empty_cluster(
     """
     try:
         from controller.devcluster.apiserver import ApiServer  # noqa: PLC0415
-        from controller.devcluster.gateway_api import gateway_api_definitions  # noqa: PLC0415
+        from controller.devcluster.gateway import gateway_api_definitions  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             "--offline needs the embedded API server, and this installation leaves it out, as the "

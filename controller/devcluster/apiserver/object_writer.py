@@ -10,7 +10,6 @@ from datetime import datetime
 from msgspec import Struct
 
 from controller.apimachinery.patches import same_json
-from controller.devcluster.apiserver.apply import apply_object
 from controller.devcluster.apiserver.bodies import (
     accept,
     check_applied,
@@ -39,6 +38,7 @@ from controller.devcluster.apiserver.objects import (
     validate_metadata_update,
 )
 from controller.devcluster.apiserver.options import WriteOptions
+from controller.devcluster.apiserver.patches import apply_object
 from controller.devcluster.apiserver.resources import ApiResource
 from controller.devcluster.apiserver.status import (
     ApiError,

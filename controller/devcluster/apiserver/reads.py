@@ -13,9 +13,8 @@ import msgspec
 
 from controller.devcluster.apiserver.messages import JSON, ApiResponse, bytes_response
 from controller.devcluster.apiserver.objects import Json, encode
-from controller.devcluster.apiserver.options import ListOptions, revision
+from controller.devcluster.apiserver.options import ListOptions, Selection, revision
 from controller.devcluster.apiserver.resource_call import Representation, ResourceCall
-from controller.devcluster.apiserver.selectors import Selection
 from controller.devcluster.apiserver.status import (
     ApiError,
     bad_request,

@@ -17,12 +17,12 @@ from controller.devcluster.apiserver.messages import (
     decode_object,
 )
 from controller.devcluster.apiserver.objects import Json, encode
-from controller.devcluster.apiserver.resources import METADATA_FIELDS, ApiResource
-from controller.devcluster.apiserver.selectors import (
+from controller.devcluster.apiserver.options import (
     Selection,
     parse_field_selector,
     parse_label_selector,
 )
+from controller.devcluster.apiserver.resources import METADATA_FIELDS, ApiResource
 from controller.devcluster.apiserver.status import ApiError, bad_request
 from controller.devcluster.apiserver.store import Stored
 

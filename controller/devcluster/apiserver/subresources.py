@@ -22,11 +22,10 @@ from controller.devcluster.apiserver.messages import (
 )
 from controller.devcluster.apiserver.object_writer import ObjectWriter
 from controller.devcluster.apiserver.objects import Json, child, entries, timestamp
-from controller.devcluster.apiserver.options import DeleteOptions, WriteOptions
+from controller.devcluster.apiserver.options import DeleteOptions, LabelRequirement, WriteOptions
 from controller.devcluster.apiserver.patches import APPLY, check_patch_type, patcher
 from controller.devcluster.apiserver.resource_call import ResourceCall, WholeObjects
 from controller.devcluster.apiserver.resources import ScalePaths
-from controller.devcluster.apiserver.selectors import LabelRequirement
 from controller.devcluster.apiserver.sessions import (
     CONNECTIONS,
     ConnectionHook,

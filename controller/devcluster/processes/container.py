@@ -20,12 +20,13 @@ from controller.devcluster.processes.container_process import (
     wait_at_most,
 )
 from controller.devcluster.processes.environment import (
+    Image,
     InvalidConfiguration,
     Invocation,
+    UnknownImage,
     env_sources,
     invocation,
 )
-from controller.devcluster.processes.images import Image, UnknownImage
 from controller.devcluster.processes.output import Output
 from controller.devcluster.processes.pod_managers import ContainerContext, StartSlot, oom_kills
 from controller.devcluster.processes.pod_sandbox import ContainerConfig, ContainerDir, Mount

@@ -1,31 +1,20 @@
-"""A container's environment and command line, with expansion and the downward API."""
+"""The start of a container: its image, environment and command line, and the downward API."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import msgspec
+from msgspec import Struct, field
 
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
-from controller.devcluster.processes.images import Image
 from controller.devcluster.processes.specification import (
     ContainerSpecification,
-    DownwardFile,
-    DownwardSource,
-    EnvFrom,
-    EnvVar,
-    FieldReference,
-    ObjectKey,
-    ProjectedSource,
-    Projection,
-    ResourceReference,
+    Json,
     SpecifiedPod,
-    TokenSource,
-    TrustBundleSource,
-    Volume,
-    VolumeMount,
 )
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
@@ -62,13 +51,13 @@ class DownwardValues(msgspec.Struct, frozen=True):
     memory: int
 
 
-def field_value(reference: FieldReference, pod: SpecifiedPod, downward: DownwardValues) -> str:
+def field_value(reference: Json, pod: SpecifiedPod, downward: DownwardValues) -> str:
     """Return the value of a `fieldRef`.
 
     Raises:
         UnsupportedFieldReference: there is no such field.
     """
-    path, meta = reference.field_path, pod.metadata
+    path, meta = str(reference.get("fieldPath", "")), pod.metadata
     if match := _ENTRY.fullmatch(path):
         entries = (meta.labels if match[1] == "labels" else meta.annotations) or {}
         return entries.get(match[2], "")
@@ -91,7 +80,7 @@ def field_value(reference: FieldReference, pod: SpecifiedPod, downward: Downward
 
 
 def resource_value(
-    reference: ResourceReference,
+    reference: Json,
     pod: SpecifiedPod,
     container: ContainerSpecification | None,
     downward: DownwardValues,
@@ -104,24 +93,23 @@ def resource_value(
         UnsupportedFieldReference: there is no such container or resource, or its quantity is
             invalid.
     """
-    if reference.container_name:
-        named = (c for c in pod.spec.all_containers if c.name == reference.container_name)
-        container = next(named, None)
+    name, wanted = reference.get("containerName", ""), str(reference.get("resource", ""))
+    if name:
+        container = next((each for each in pod.spec.all_containers if each.name == name), None)
     if container is None:
-        raise UnsupportedFieldReference(f"no container {reference.container_name!r} in the pod")
-    group, _, resource = reference.resource.partition(".")
+        raise UnsupportedFieldReference(f"no container {name!r} in the pod")
+    group, _, resource = wanted.partition(".")
     if group not in {"limits", "requests"} or not resource:
-        raise UnsupportedFieldReference(f"unsupported container resource: {reference.resource}")
+        raise UnsupportedFieldReference(f"unsupported container resource: {wanted}")
     limits, requests = container.resources.limits, container.resources.requests
     given = limits.get(resource) if group == "limits" else requests.get(resource)
     whole = {"cpu": str(downward.cpus), "memory": str(downward.memory)} if group == "limits" else {}
     try:
         amount = parse_quantity(whole.get(resource, "0") if given is None else given)
-        divisor = parse_quantity(reference.divisor) or parse_quantity(1)
+        divisor = parse_quantity(reference.get("divisor", "1")) or parse_quantity(1)
     except InvalidQuantity as error:
-        raise UnsupportedFieldReference(
-            f"{reference.resource} of container {container.name}: {error}"
-        ) from error
+        why = f"{wanted} of container {container.name}: {error}"
+        raise UnsupportedFieldReference(why) from error
     return str(-(-amount.nanos // divisor.nanos))
 
 
@@ -166,21 +154,22 @@ class AccountToken(SourceReference, frozen=True):
     audience: str
 
 
+_WHOLE = {"configMapRef": CONFIG_MAP, "secretRef": SECRET}
+"""Kinds of objects by the members of `envFrom[]` that name them."""
+_KEYED = {"configMapKeyRef": CONFIG_MAP, "secretKeyRef": SECRET}
+"""Kinds of objects by the members of `env[].valueFrom` that name a key of theirs."""
+
+
 def env_sources(container: ContainerSpecification) -> frozenset[SourceReference]:
     """Return the objects that `invocation` needs."""
-    found: set[SourceReference] = set()
-    for group in container.env_from:
-        if group.config_map_ref:
-            found.add(SourceReference(CONFIG_MAP, group.config_map_ref.name))
-        if group.secret_ref:
-            found.add(SourceReference(SECRET, group.secret_ref.name))
-    for variable in container.env:
-        origin = variable.value_from
-        if origin and origin.config_map_key_ref:
-            found.add(SourceReference(CONFIG_MAP, origin.config_map_key_ref.name))
-        if origin and origin.secret_key_ref:
-            found.add(SourceReference(SECRET, origin.secret_key_ref.name))
-    return frozenset(found)
+    kinds = _WHOLE | _KEYED
+    origins: list[Json] = [variable.get("valueFrom") or {} for variable in container.env]
+    return frozenset(
+        SourceReference(kinds[member], reference.get("name", ""))
+        for entry in (*container.env_from, *origins)
+        for member, reference in entry.items()
+        if member in kinds
+    )
 
 
 class Invocation(msgspec.Struct, frozen=True):
@@ -215,7 +204,7 @@ def invocation(
     for variable in container.env:
         value = _value(variable, declared, pod, container, downward=downward, sources=sources)
         if value is not None:
-            declared[variable.name] = value
+            declared[variable["name"]] = value
     command = tuple(expand(word, declared) for word in container.command)
     args = tuple(expand(word, declared) for word in container.args)
     if not container.command and not container.args:
@@ -227,20 +216,22 @@ def invocation(
     return Invocation(command + args, env, expand(container.working_dir, declared))
 
 
-def _taken_over(group: EnvFrom, sources: Contents) -> Iterator[tuple[str, str]]:
-    for kind, reference in ((CONFIG_MAP, group.config_map_ref), (SECRET, group.secret_ref)):
+def _taken_over(group: Json, sources: Contents) -> Iterator[tuple[str, str]]:
+    for member, kind in _WHOLE.items():
+        reference: Json | None = group.get(member)
         if reference is None:
             continue
-        data = sources[SourceReference(kind, reference.name)]
-        if data is None and not reference.optional:
-            raise InvalidConfiguration(f"{SourceReference(kind, reference.name)} not found")
+        source = SourceReference(kind, reference.get("name", ""))
+        data = sources[source]
+        if data is None and not reference.get("optional"):
+            raise InvalidConfiguration(f"{source} not found")
         for key, value in sorted((data or {}).items()):
             if "=" not in key:
-                yield group.prefix + key, _text(value)
+                yield group.get("prefix", "") + key, _text(value)
 
 
 def _value(
-    variable: EnvVar,
+    variable: Json,
     declared: Mapping[str, str],
     pod: SpecifiedPod,
     container: ContainerSpecification,
@@ -249,35 +240,34 @@ def _value(
     sources: Contents,
 ) -> str | None:
     """Return the value of one variable, None if it is optional and missing."""
-    origin = variable.value_from
+    name, origin = variable["name"], variable.get("valueFrom")
     if origin is None:
-        return expand(variable.value, declared)
+        return expand(variable.get("value", ""), declared)
     try:
-        if origin.field_ref:
-            return field_value(origin.field_ref, pod, downward)
-        if origin.resource_field_ref:
-            return resource_value(origin.resource_field_ref, pod, container, downward)
+        if "fieldRef" in origin:
+            return field_value(origin["fieldRef"], pod, downward)
+        if "resourceFieldRef" in origin:
+            return resource_value(origin["resourceFieldRef"], pod, container, downward)
     except UnsupportedFieldReference as error:
-        raise InvalidConfiguration(f"env {variable.name}: {error}") from error
-    if origin.config_map_key_ref:
-        return _keyed(CONFIG_MAP, origin.config_map_key_ref, pod, sources)
-    if origin.secret_key_ref:
-        return _keyed(SECRET, origin.secret_key_ref, pod, sources)
-    raise InvalidConfiguration(f"env {variable.name}: valueFrom names no source that is known here")
+        raise InvalidConfiguration(f"env {name}: {error}") from error
+    for member, kind in _KEYED.items():
+        if member in origin:
+            return _keyed(kind, origin[member], pod, sources)
+    raise InvalidConfiguration(f"env {name}: valueFrom names no source that is known here")
 
 
-def _keyed(kind: str, wanted: ObjectKey, pod: SpecifiedPod, sources: Contents) -> str | None:
-    source = SourceReference(kind, wanted.name)
+def _keyed(kind: str, wanted: Json, pod: SpecifiedPod, sources: Contents) -> str | None:
+    source, key = SourceReference(kind, wanted.get("name", "")), wanted.get("key", "")
     data = sources[source]
-    if data is not None and wanted.key in data:
-        return _text(data[wanted.key])
-    if wanted.optional:
+    if data is not None and key in data:
+        return _text(data[key])
+    if wanted.get("optional"):
         return None
     if data is None:
         raise InvalidConfiguration(f"{source} not found")
     kind_name = "ConfigMap" if kind == CONFIG_MAP else "Secret"
-    where = f"{kind_name} {pod.metadata.namespace}/{wanted.name}"
-    raise InvalidConfiguration(f"couldn't find key {wanted.key} in {where}")
+    where = f"{kind_name} {pod.metadata.namespace}/{source.name}"
+    raise InvalidConfiguration(f"couldn't find key {key} in {where}")
 
 
 def _text(value: bytes) -> str:
@@ -291,19 +281,17 @@ def _text(value: bytes) -> str:
 
 
 FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
-_NAMESPACE = DownwardFile(
-    path="namespace", field_ref=FieldReference(field_path="metadata.namespace")
-)
-_VOLUME = Volume(
-    name="kube-api-access",
-    projected=ProjectedSource(
-        sources=(
-            Projection(service_account_token=TokenSource()),
-            Projection(cluster_trust_bundle=TrustBundleSource(path="ca.crt")),
-            Projection(downward_api=DownwardSource(items=(_NAMESPACE,))),
-        )
-    ),
-)
+_NAMESPACE: Json = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
+_VOLUME: Json = {
+    "name": "kube-api-access",
+    "projected": {
+        "sources": [
+            {"serviceAccountToken": {"path": "token"}},
+            {"clusterTrustBundle": {"path": "ca.crt"}},
+            {"downwardAPI": {"items": [_NAMESPACE]}},
+        ]
+    },
+}
 
 
 class ApiAccess(msgspec.Struct, frozen=True):
@@ -352,7 +340,89 @@ def with_service_account(pod: SpecifiedPod) -> SpecifiedPod:
 
 
 def _mounted(container: ContainerSpecification) -> ContainerSpecification:
-    if any(mount.mount_path.rstrip("/") == FOLDER for mount in container.volume_mounts):
+    if any(mount["mountPath"].rstrip("/") == FOLDER for mount in container.volume_mounts):
         return container
-    mount = VolumeMount(name=_VOLUME.name, mount_path=FOLDER, read_only=True)
+    mount: Json = {"name": _VOLUME["name"], "mountPath": FOLDER, "readOnly": True}
     return msgspec.structs.replace(container, volume_mounts=(*container.volume_mounts, mount))
+
+
+# Images: names of container images, and the local environments that stand for them.
+#
+# There are no container images on this machine. `--image NAME=PATH` makes containers of image
+# NAME use the programs in PATH, the folder of a Python environment; everything else they share
+# with the machine.
+
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+class Image(Struct, frozen=True):
+    """A local environment used in place of an image.
+
+    Attributes:
+        command: its arguments when a container has neither command nor arguments.
+    """
+
+    path: Path
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    command: tuple[str, ...] = ("python3",)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables with which a container's environment begins."""
+        programs = self.path / "bin"
+        return {
+            "PATH": f"{programs}:{SYSTEM_PATH}",
+            "VIRTUAL_ENV": str(self.path),
+            "HOME": "/tmp",  # noqa: S108  a container has its own
+            "LANG": "C.UTF-8",
+            **self.env,
+        }
+
+
+class UnknownImage(Exception):  # noqa: N818  the kubelet's words for it are ErrImagePull
+    """There is no environment for an image. The message names the remedy."""
+
+
+class Images:
+    """Finds the environment of an image by its name.
+
+    Args:
+        known: by name, as in `--image NAME=PATH`: with or without registry, tag or digest. A name
+            without a tag stands for every tag.
+    """
+
+    def __init__(self, known: Mapping[str, Image]) -> None:
+        self._known = dict(known)
+
+    def add(self, name: str, image: Image) -> None:
+        """Make an environment stand for an image, unless one does already."""
+        self._known.setdefault(name, image)
+
+    def find(self, image: str) -> Image:
+        """Return the environment for `image`.
+
+        Raises:
+            UnknownImage: there is none.
+        """
+        for name in _names(image):
+            if name in self._known:
+                return self._known[name]
+        repository = _names(image)[-1]
+        raise UnknownImage(
+            f'no environment stands for image "{image}" on this machine; start again with '
+            f"--image {repository}=PATH, the folder of a Python environment"
+        )
+
+
+def _names(image: str) -> list[str]:
+    """Return all names of `image`, the most exact one first."""
+    bare = image.partition("@")[0]
+    head, slash, last = bare.rpartition("/")
+    repository = head + slash + last.partition(":")[0]
+    names = [image, bare, repository]
+    first, slash, rest = repository.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        names.append(rest)
+        names.append(rest.removeprefix("library/"))
+    return list(dict.fromkeys(names))

@@ -20,8 +20,7 @@ from controller.devcluster.nodes.kubelet import (
 from controller.devcluster.nodes.objects import NODES, ScheduledNode
 from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.devcluster.processes.container_process import ContainerProcess
-from controller.devcluster.processes.environment import ApiAccess
-from controller.devcluster.processes.images import Images
+from controller.devcluster.processes.environment import ApiAccess, Images
 from controller.devcluster.processes.output import Outputs
 from controller.devcluster.processes.pod_managers import (
     KubeletDirs,

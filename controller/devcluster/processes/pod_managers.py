@@ -24,9 +24,9 @@ from controller.devcluster.processes.container_process import RECHECK_SECONDS, w
 from controller.devcluster.processes.environment import (
     ApiAccess,
     DownwardValues,
+    Images,
     InvalidConfiguration,
 )
-from controller.devcluster.processes.images import Images
 from controller.devcluster.processes.output import Outputs
 from controller.devcluster.processes.pod_sandbox import Isolation, PodSandbox
 from controller.devcluster.processes.specification import (

@@ -209,6 +209,10 @@ class ContainerProbes:
     def _expanded(self, probe: ProbeSpecification) -> ProbeSpecification:
         if probe.exec is None:
             return probe
-        variables = {v.name: v.value for v in self._container.env if v.value_from is None}
+        variables = {
+            each["name"]: each.get("value", "")
+            for each in self._container.env
+            if "valueFrom" not in each
+        }
         words = tuple(expand(word, variables) for word in probe.exec.command)
         return structs.replace(probe, exec=structs.replace(probe.exec, command=words))

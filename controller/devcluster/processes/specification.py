@@ -1,12 +1,13 @@
 """Pod specifications for the process kubelet: all fields that determine its processes.
 
 The caches of the node components hold less of a pod (`nodes.pods`); the kubelet reads the whole
-pod once, when it starts it. The API server has filled in the defaults.
+pod once, when it starts it. The API server has checked it and filled in the defaults; variables and
+volumes stay plain data.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -19,69 +20,7 @@ from controller.devcluster.nodes.pods import (
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import Resource
 
-
-class ObjectKey(View, frozen=True):
-    """A key of a config map or secret."""
-
-    name: str = ""
-    key: str = ""
-    optional: bool = False
-
-
-class FieldReference(View, frozen=True):
-    """`fieldRef`: a field of the pod."""
-
-    field_path: str = ""
-
-
-class ResourceReference(View, frozen=True):
-    """`resourceFieldRef`: a request or limit of a container, in units of `divisor`."""
-
-    container_name: str = ""
-    resource: str = ""
-    divisor: str | float = "1"
-
-
-class EnvSource(View, frozen=True):
-    """`env[].valueFrom`: one member is set."""
-
-    field_ref: FieldReference | None = None
-    resource_field_ref: ResourceReference | None = None
-    config_map_key_ref: ObjectKey | None = None
-    secret_key_ref: ObjectKey | None = None
-
-
-class EnvVar(View, frozen=True):
-    """`env[]`."""
-
-    name: str = ""
-    value: str = ""
-    value_from: EnvSource | None = None
-
-
-class Named(View, frozen=True):
-    """A reference to a whole config map or secret of the pod's namespace."""
-
-    name: str = ""
-    optional: bool = False
-
-
-class EnvFrom(View, frozen=True):
-    """`envFrom[]`."""
-
-    prefix: str = ""
-    config_map_ref: Named | None = None
-    secret_ref: Named | None = None
-
-
-class VolumeMount(View, frozen=True):
-    """`volumeMounts[]`."""
-
-    name: str = ""
-    mount_path: str = ""
-    read_only: bool = False
-    sub_path: str = ""
-    sub_path_expr: str = ""
+Json: TypeAlias = dict[str, Any]
 
 
 class ExecAction(View, frozen=True):
@@ -162,10 +101,10 @@ class ContainerSpecification(KubeletContainer, frozen=True):
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
     working_dir: str = ""
-    env_from: tuple[EnvFrom, ...] = ()
-    env: tuple[EnvVar, ...] = ()
+    env_from: tuple[Json, ...] = ()
+    env: tuple[Json, ...] = ()
     resources: Resources = Resources()
-    volume_mounts: tuple[VolumeMount, ...] = ()
+    volume_mounts: tuple[Json, ...] = ()
     startup_probe: ProbeSpecification | None = None
     readiness_probe: ProbeSpecification | None = None
     liveness_probe: ProbeSpecification | None = None
@@ -180,104 +119,6 @@ class ContainerSpecification(KubeletContainer, frozen=True):
         return int(wanted)
 
 
-class KeyToPath(View, frozen=True):
-    """`items[]` of a volume made of keys."""
-
-    key: str = ""
-    path: str = ""
-    mode: int | None = None
-
-
-class ObjectSource(View, frozen=True):
-    """`configMap` or `secret` of a volume or projection; volumes name secrets by `secretName`."""
-
-    name: str = ""
-    secret_name: str = ""
-    items: tuple[KeyToPath, ...] = ()
-    default_mode: int | None = None
-    optional: bool = False
-
-
-class DownwardFile(View, frozen=True):
-    """`items[]` of a downward API volume."""
-
-    path: str = ""
-    field_ref: FieldReference | None = None
-    resource_field_ref: ResourceReference | None = None
-    mode: int | None = None
-
-
-class DownwardSource(View, frozen=True):
-    """`downwardAPI` of a volume or projection."""
-
-    items: tuple[DownwardFile, ...] = ()
-    default_mode: int | None = None
-
-
-class TokenSource(View, frozen=True):
-    """`serviceAccountToken` of a projection."""
-
-    path: str = "token"
-    audience: str = ""
-
-
-class TrustBundleSource(View, frozen=True):
-    """`clusterTrustBundle` of a projection: the API server's authority, whatever it names."""
-
-    path: str = ""
-
-
-class Projection(View, frozen=True):
-    """`projected.sources[]`: one member is set."""
-
-    config_map: ObjectSource | None = None
-    secret: ObjectSource | None = None
-    downward_api: DownwardSource | None = msgspec.field(default=None, name="downwardAPI")
-    service_account_token: TokenSource | None = None
-    cluster_trust_bundle: TrustBundleSource | None = None
-
-
-class ProjectedSource(View, frozen=True):
-    """`projected` of a volume."""
-
-    sources: tuple[Projection, ...] = ()
-    default_mode: int | None = None
-
-
-class EmptyDirectory(View, frozen=True):
-    """`emptyDir` of a volume."""
-
-    medium: str = ""
-
-
-class HostPath(View, frozen=True):
-    """`hostPath` of a volume."""
-
-    path: str = ""
-    type: str = ""
-
-
-class ClaimSource(View, frozen=True):
-    """`persistentVolumeClaim` of a volume."""
-
-    claim_name: str = ""
-    read_only: bool = False
-
-
-class Volume(View, frozen=True):
-    """`volumes[]`: one member besides the name is set; others than these are not supported."""
-
-    name: str = ""
-    empty_dir: EmptyDirectory | None = None
-    config_map: ObjectSource | None = None
-    secret: ObjectSource | None = None
-    downward_api: DownwardSource | None = msgspec.field(default=None, name="downwardAPI")
-    projected: ProjectedSource | None = None
-    host_path: HostPath | None = None
-    persistent_volume_claim: ClaimSource | None = None
-    ephemeral: dict[str, Any] | None = None
-
-
 class PodSpecification(KubeletPodSpec, frozen=True):
     """`spec`."""
 
@@ -287,7 +128,7 @@ class PodSpecification(KubeletPodSpec, frozen=True):
     automount_service_account_token: bool | None = None
     active_deadline_seconds: float | None = None
     termination_grace_period_seconds: float = 30
-    volumes: tuple[Volume, ...] = ()
+    volumes: tuple[Json, ...] = ()
     init_containers: tuple[ContainerSpecification, ...] = ()
     containers: tuple[ContainerSpecification, ...] = ()
 

@@ -32,12 +32,8 @@ from controller.devcluster.processes.environment import (
 from controller.devcluster.processes.specification import (
     CONFIG_MAPS,
     SECRETS,
-    DownwardSource,
-    ObjectSource,
-    Projection,
+    Json,
     SpecifiedPod,
-    TokenSource,
-    Volume,
 )
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.objects import KubeObject, PersistentVolumeClaim
@@ -57,34 +53,42 @@ class VolumeFile(Struct, frozen=True):
     mode: int
 
 
-def is_made_of_objects(volume: Volume) -> bool:
+_OF_OBJECTS = {"configMap", "secret", "downwardAPI", "projected"}
+
+
+def is_made_of_objects(volume: Json) -> bool:
     """Return whether `volume_files` gives the contents of this volume."""
-    return bool(volume.config_map or volume.secret or volume.downward_api or volume.projected)
+    return not _OF_OBJECTS.isdisjoint(volume)
 
 
-def volume_sources(volume: Volume, pod: SpecifiedPod) -> frozenset[SourceReference]:
+def volume_sources(volume: Json, pod: SpecifiedPod) -> frozenset[SourceReference]:
     """Return the objects that `volume` of a pod uses."""
-    return frozenset(_sources(volume, pod))
+    return frozenset(source for part in _parts(volume) for source in _sources(part, pod))
 
 
-def _sources(volume: Volume, pod: SpecifiedPod) -> Iterator[SourceReference]:
-    if volume.config_map:
-        yield SourceReference(CONFIG_MAP, volume.config_map.name)
-    if volume.secret:
-        yield SourceReference(SECRET, volume.secret.secret_name)
-    for projection in volume.projected.sources if volume.projected else ():
-        if projection.config_map:
-            yield SourceReference(CONFIG_MAP, projection.config_map.name)
-        if projection.secret:
-            yield SourceReference(SECRET, projection.secret.name)
-        if projection.service_account_token:
-            yield _token(projection.service_account_token, pod)
-        if projection.cluster_trust_bundle:
-            yield SourceReference(AUTHORITY, "")
+def _parts(volume: Json) -> list[Json]:
+    """Return what a volume is made of: it is a projection itself, or has several."""
+    projected = volume.get("projected")
+    return [volume] if projected is None else projected.get("sources") or []
+
+
+def _sources(part: Json, pod: SpecifiedPod) -> Iterator[SourceReference]:
+    for kind, member in ((CONFIG_MAP, "configMap"), (SECRET, "secret")):
+        if member in part:
+            yield SourceReference(kind, _name(part[member]))
+    if "serviceAccountToken" in part:
+        yield _token(part["serviceAccountToken"], pod)
+    if "clusterTrustBundle" in part:
+        yield SourceReference(AUTHORITY, "")
+
+
+def _name(reference: Json) -> str:
+    """Return the name of a config map or secret; volumes name secrets by `secretName`."""
+    return reference.get("secretName") or reference.get("name", "")
 
 
 def volume_files(
-    volume: Volume, pod: SpecifiedPod, downward: DownwardValues, sources: Contents
+    volume: Json, pod: SpecifiedPod, downward: DownwardValues, sources: Contents
 ) -> dict[str, VolumeFile]:
     """Return the files of a volume for which `is_made_of_objects` holds, by relative path.
 
@@ -92,87 +96,62 @@ def volume_files(
         InvalidConfiguration: an object or key that is not optional is missing.
     """
     found: dict[str, VolumeFile] = {}
-    if volume.config_map:
-        mode = _mode(volume.config_map.default_mode)
-        found |= _chosen(CONFIG_MAP, volume.config_map, sources, mode)
-    if volume.secret:
-        mode = _mode(volume.secret.default_mode)
-        found |= _chosen(SECRET, volume.secret, sources, mode)
-    if volume.downward_api:
-        mode = _mode(volume.downward_api.default_mode)
-        found |= _downward(volume.downward_api, pod, downward, mode)
-    if volume.projected:
-        mode = _mode(volume.projected.default_mode)
-        for part in volume.projected.sources:
-            if part.downward_api:
-                found |= _downward(part.downward_api, pod, downward, mode)
-            else:
-                found |= _projected(part, pod, sources, mode)
+    given = (volume[member].get("defaultMode") for member in _OF_OBJECTS if member in volume)
+    mode = next((each for each in given if each is not None), _USUAL_MODE)
+    for part in _parts(volume):
+        if "configMap" in part:
+            found |= _chosen(CONFIG_MAP, part["configMap"], sources, mode)
+        if "secret" in part:
+            found |= _chosen(SECRET, part["secret"], sources, mode)
+        if "downwardAPI" in part:
+            found |= _downward(part["downwardAPI"], pod, downward, mode)
+        if "serviceAccountToken" in part:
+            token = part["serviceAccountToken"]
+            found[token["path"]] = VolumeFile(_only(_token(token, pod), sources), mode)
+        if "clusterTrustBundle" in part:
+            authority = _only(SourceReference(AUTHORITY, ""), sources)
+            found[part["clusterTrustBundle"]["path"]] = VolumeFile(authority, mode)
     return found
 
 
-def _projected(
-    part: Projection, pod: SpecifiedPod, sources: Contents, mode: int
-) -> dict[str, VolumeFile]:
-    if part.config_map:
-        return _chosen(CONFIG_MAP, part.config_map, sources, mode)
-    if part.secret:
-        return _chosen(SECRET, part.secret, sources, mode)
-    if part.service_account_token:
-        token = _only(_token(part.service_account_token, pod), sources)
-        return {part.service_account_token.path: VolumeFile(token, mode)}
-    if part.cluster_trust_bundle:
-        authority = _only(SourceReference(AUTHORITY, ""), sources)
-        return {part.cluster_trust_bundle.path: VolumeFile(authority, mode)}
-    return {}
-
-
-def _mode(given: int | None) -> int:
-    return _USUAL_MODE if given is None else given
-
-
-def _chosen(
-    kind: str, reference: ObjectSource, sources: Contents, mode: int
-) -> dict[str, VolumeFile]:
-    source = SourceReference(kind, reference.secret_name or reference.name)
+def _chosen(kind: str, reference: Json, sources: Contents, mode: int) -> dict[str, VolumeFile]:
+    source, optional = SourceReference(kind, _name(reference)), bool(reference.get("optional"))
     data = sources[source]
     if data is None:
-        if reference.optional:
+        if optional:
             return {}
         raise InvalidConfiguration(f"{source} not found")
-    if not reference.items:
+    if not reference.get("items"):
         return {key: VolumeFile(value, mode) for key, value in data.items()}
     found: dict[str, VolumeFile] = {}
-    for item in reference.items:
-        if item.key in data:
-            found[item.path] = VolumeFile(data[item.key], mode if item.mode is None else item.mode)
-        elif not reference.optional:
-            raise InvalidConfiguration(f"{source} references non-existent key: {item.key}")
+    for item in reference["items"]:
+        if item["key"] in data:
+            found[item["path"]] = VolumeFile(data[item["key"]], item.get("mode", mode))
+        elif not optional:
+            raise InvalidConfiguration(f"{source} references non-existent key: {item['key']}")
     return found
 
 
 def _downward(
-    reference: DownwardSource, pod: SpecifiedPod, downward: DownwardValues, mode: int
+    reference: Json, pod: SpecifiedPod, downward: DownwardValues, mode: int
 ) -> dict[str, VolumeFile]:
     found: dict[str, VolumeFile] = {}
-    for item in reference.items:
+    for item in reference.get("items") or ():
         try:
-            if item.field_ref:
-                value = field_value(item.field_ref, pod, downward)
-            elif item.resource_field_ref:
-                value = resource_value(item.resource_field_ref, pod, None, downward)
+            if "fieldRef" in item:
+                value = field_value(item["fieldRef"], pod, downward)
             else:
-                continue
+                value = resource_value(item.get("resourceFieldRef") or {}, pod, None, downward)
         except UnsupportedFieldReference as error:
-            raise InvalidConfiguration(f"{item.path}: {error}") from error
-        found[item.path] = VolumeFile(value.encode(), mode if item.mode is None else item.mode)
+            raise InvalidConfiguration(f"{item['path']}: {error}") from error
+        found[item["path"]] = VolumeFile(value.encode(), item.get("mode", mode))
     return found
 
 
-def _token(token: TokenSource, pod: SpecifiedPod) -> AccountToken:
+def _token(token: Json, pod: SpecifiedPod) -> AccountToken:
     account = pod.spec.service_account_name or "default"
     meta = pod.metadata
-    return AccountToken(ACCOUNT, account, meta.name, meta.uid, token.audience)
+    return AccountToken(ACCOUNT, account, meta.name, meta.uid, token.get("audience", ""))
 
 
 def _only(source: SourceReference, sources: Contents) -> bytes:

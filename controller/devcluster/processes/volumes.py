@@ -16,20 +16,19 @@ from controller.devcluster.processes.environment import (
     SECRET,
     Contents,
     DownwardValues,
+    Image,
     InvalidConfiguration,
     SourceReference,
     env_sources,
     expand,
     invocation,
 )
-from controller.devcluster.processes.images import Image
 from controller.devcluster.processes.pod_sandbox import Mount
 from controller.devcluster.processes.specification import (
     SPECIFIED_PODS,
     ContainerSpecification,
-    HostPath,
+    Json,
     SpecifiedPod,
-    Volume,
 )
 from controller.devcluster.processes.volume_sources import (
     Sources,
@@ -63,10 +62,8 @@ class Volumes:
             for volume in self._pod.spec.volumes
             for source in volume_sources(volume, self._pod)
         }
-        for volume in self._pod.spec.volumes:
-            if volume.persistent_volume_claim:
-                found.add(SourceReference(CLAIM, volume.persistent_volume_claim.claim_name))
-        return frozenset(found)
+        claims = (volume.get("persistentVolumeClaim") for volume in self._pod.spec.volumes)
+        return frozenset(found | {_claim(each) for each in claims if each})
 
     def prepare(self, downward: DownwardValues, sources: Contents) -> None:
         """Create the volumes that are not there yet.
@@ -75,12 +72,13 @@ class Volumes:
             InvalidConfiguration: one cannot be created (yet); the message says why.
         """
         for number, volume in enumerate(self._pod.spec.volumes):
-            if volume.name in self._folders:
+            name: str = volume["name"]
+            if name in self._folders:
                 continue
             try:
-                self._folders[volume.name] = self._folder(number, volume, downward, sources)
+                self._folders[name] = self._folder(number, volume, downward, sources)
             except (InvalidConfiguration, OSError) as error:
-                text = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
+                text = f'MountVolume.SetUp failed for volume "{name}" : {error}'
                 raise InvalidConfiguration(text) from error
 
     def mounts(
@@ -92,18 +90,18 @@ class Volumes:
             InvalidConfiguration: a mount names no volume, or a path outside it.
         """
         found: list[Mount] = []
-        by_name = {volume.name: volume for volume in self._pod.spec.volumes}
+        by_name: dict[str, Json] = {volume["name"]: volume for volume in self._pod.spec.volumes}
         for mount in container.volume_mounts:
-            folder = self._folders.get(mount.name)
+            folder = self._folders.get(mount["name"])
             if folder is None:
-                raise InvalidConfiguration(f'volume "{mount.name}" is not one of the pod')
-            below = mount.sub_path or expand(mount.sub_path_expr, variables)
-            volume = by_name[mount.name]
+                raise InvalidConfiguration(f'volume "{mount["name"]}" is not one of the pod')
+            below = mount.get("subPath") or expand(mount.get("subPathExpr", ""), variables)
+            volume = by_name[mount["name"]]
             fixed = is_made_of_objects(volume)
-            claim = volume.persistent_volume_claim
-            read_only = mount.read_only or fixed or bool(claim and claim.read_only)
+            claim: Json = volume.get("persistentVolumeClaim") or {}
+            read_only = bool(mount.get("readOnly") or fixed or claim.get("readOnly"))
             source = _below(folder, below, make=not fixed) if below else folder
-            found.append(Mount(source, mount.mount_path, read_only))
+            found.append(Mount(source, mount["mountPath"], read_only))
         return found
 
     def remove(self) -> None:
@@ -113,7 +111,7 @@ class Volumes:
     def _folder(
         self,
         number: int,
-        volume: Volume,
+        volume: Json,
         downward: DownwardValues,
         sources: Contents,
     ) -> Path:
@@ -121,17 +119,17 @@ class Volumes:
             folder = self._root / f"v{number}"
             write_files(folder, volume_files(volume, self._pod, downward, sources))
             return folder
-        if volume.host_path:
-            return _host_path(volume.host_path)
-        if volume.persistent_volume_claim:
-            claim = sources[SourceReference(CLAIM, volume.persistent_volume_claim.claim_name)]
+        if "hostPath" in volume:
+            return _host_path(volume["hostPath"])
+        if "persistentVolumeClaim" in volume:
+            source = _claim(volume["persistentVolumeClaim"])
+            claim = sources[source]
             if claim is None:
-                name = volume.persistent_volume_claim.claim_name
-                raise InvalidConfiguration(f'persistentvolumeclaim "{name}" not found')
+                raise InvalidConfiguration(f"{source} not found")
             folder = self._claims / claim["uid"].decode()
-        elif volume.empty_dir and volume.empty_dir.medium == "Memory":
+        elif "emptyDir" in volume and volume["emptyDir"].get("medium") == "Memory":
             folder = self._memory / str(number)
-        elif volume.empty_dir or volume.ephemeral:
+        elif "emptyDir" in volume or "ephemeral" in volume:
             folder = self._root / f"v{number}"
         else:
             known = "emptyDir, configMap, secret, downwardAPI, projected, hostPath and claims"
@@ -176,15 +174,19 @@ def _leads_out(path: str) -> bool:
     return not parts or path.startswith("/") or ".." in parts
 
 
-def _host_path(volume: HostPath) -> Path:
-    path = Path(volume.path)
-    if volume.type == "DirectoryOrCreate":
+def _claim(reference: Json) -> SourceReference:
+    return SourceReference(CLAIM, reference["claimName"])
+
+
+def _host_path(reference: Json) -> Path:
+    path, type_ = Path(reference["path"]), reference.get("type", "")
+    if type_ == "DirectoryOrCreate":
         path.mkdir(parents=True, exist_ok=True)
-    if volume.type == "FileOrCreate":
+    if type_ == "FileOrCreate":
         path.touch()
-    fits = {"Directory": path.is_dir, "File": path.is_file}.get(volume.type, path.exists)
+    fits = {"Directory": path.is_dir, "File": path.is_file}.get(type_, path.exists)
     if not fits():
-        what = {"Directory": "a directory", "File": "a file"}.get(volume.type, "there")
+        what = {"Directory": "a directory", "File": "a file"}.get(type_, "there")
         raise InvalidConfiguration(f"hostPath type check failed: {path} is not {what}")
     return path
 
@@ -212,7 +214,7 @@ class References:
             try:
                 volume_files(volume, pod, _DOWNWARD, data)
             except InvalidConfiguration as error:
-                text = f'MountVolume.SetUp failed for volume "{volume.name}" : {error}'
+                text = f'MountVolume.SetUp failed for volume "{volume["name"]}" : {error}'
                 return MissingReference(text)
         for container in (*pod.spec.init_containers, *pod.spec.containers):
             data = await self._read(pod, env_sources(container))

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.devcluster.gateway_api import (
+from controller.devcluster.gateway import (
     GatewayClass,
     Listening,
     attached_routes,

@@ -17,7 +17,7 @@ from controller.devcluster.apiserver import ApiServer
 from controller.devcluster.logs import ProcessLogs
 from controller.devcluster.nodes import NodeSettings, run_nodes
 from controller.devcluster.nodes.components import ComponentContext
-from controller.devcluster.processes.images import Image, Images
+from controller.devcluster.processes.environment import Image, Images
 from controller.devcluster.processes.kubelet import ProcessKubelet
 from controller.devcluster.processes.output import Outputs
 from controller.devcluster.processes.specification import SPECIFIED_PODS, SpecifiedPod

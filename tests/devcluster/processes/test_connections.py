@@ -13,7 +13,7 @@ from controller.devcluster.apiserver.http import serve
 from controller.devcluster.apiserver.sessions import ERROR, RESIZE, STDERR, STDIN, STDOUT
 from controller.devcluster.apiserver.spdy import GOAWAY, Frame
 from controller.devcluster.apiserver.status import ApiError
-from controller.devcluster.processes.connections import ProcessConnections
+from controller.devcluster.connections import ProcessConnections
 from tests.devcluster.spdy_client import upgraded
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]

@@ -11,8 +11,12 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.gateway import CONTROLLER_NAME, GatewayController
-from controller.devcluster.gateway_api import GATEWAY_CLASSES, gateway_api_definitions
+from controller.devcluster.gateway import (
+    CONTROLLER_NAME,
+    GATEWAY_CLASSES,
+    GatewayController,
+    gateway_api_definitions,
+)
 from controller.devcluster.gateway_proxy import WeightedProxy
 from controller.devcluster.nodes.components import Component, ComponentContext
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES

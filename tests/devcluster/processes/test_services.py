@@ -10,12 +10,12 @@ import aiohttp
 import pytest
 
 from controller.devcluster.apiserver.http import serve
+from controller.devcluster.connections import Proxies
 from controller.devcluster.nodes import NodeSettings, run_nodes
 from controller.devcluster.nodes.components import Component, ComponentContext
-from controller.devcluster.processes.images import Images
+from controller.devcluster.processes.environment import Images
 from controller.devcluster.processes.kubelet import ComponentGroup, ProcessKubelet
 from controller.devcluster.processes.network import ServiceNetwork
-from controller.devcluster.processes.proxies import Proxies
 from controller.devcluster.processes.specification import SPECIFIED_PODS
 from controller.kube.client import Client
 from controller.kube.resources import SERVICES

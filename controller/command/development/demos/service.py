@@ -28,7 +28,7 @@ from controller.command.development.demos.traffic import (
     versions_of,
 )
 from controller.command.development.demos.view import cluster_words, pod_state, pod_words
-from controller.devcluster.gateway_api import GATEWAY_CLASSES
+from controller.devcluster.gateway import GATEWAY_CLASSES
 from controller.kube.errors import ConfigurationError
 from controller.kube.objects import Gateway
 from controller.kube.resources import CONFIG_MAPS, GATEWAYS, PODS

@@ -24,7 +24,7 @@ from controller.command.kinds import KindSettings
 from controller.devcluster.apiserver import StoredEvent
 from controller.devcluster.karpenter import ClaimBehaviour, ProvisionedClaim
 from controller.devcluster.nodes import NodeSettings
-from controller.devcluster.processes.images import Image
+from controller.devcluster.processes.environment import Image
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, GpuNode, NodeClaim

@@ -11,13 +11,15 @@ from controller.devcluster.processes.environment import (
     CONFIG_MAP,
     SECRET,
     DownwardValues,
+    Image,
+    Images,
     InvalidConfiguration,
     SourceReference,
+    UnknownImage,
     env_sources,
     expand,
     invocation,
 )
-from controller.devcluster.processes.images import Image, Images, UnknownImage
 from controller.devcluster.processes.specification import SpecifiedPod
 
 AROUND = DownwardValues(pod_ip="10.1.2.3", host_ip="10.1.0.1", cpus=4, memory=8 * 1024**3)
