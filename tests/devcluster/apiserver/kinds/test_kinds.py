@@ -354,29 +354,3 @@ async def test_a_taken_address_is_not_given_again(embedded):
         embedded.path("services"), service("a", clusterIP=first, ports=[{"port": 80}])
     )
     assert allocations.address() != first
-
-
-async def test_the_data_of_a_controller_revision_never_change_and_its_number_may(api):
-    path = api.path("controllerrevisions", group="apps/v1")
-    made = await api.create(path, {"metadata": {"name": "a"}, "data": {"spec": {}}, "revision": 1})
-    assert (made.status, made.body["data"]) == (201, {"spec": {}})
-    one = f"{path}/a"
-    moved = await api.replace(one, made.body | {"revision": 7})
-    assert (moved.status, moved.body["revision"]) == (200, 7)
-    changed = await api.patch(one, {"data": {"spec": {"a": 1}}})
-    assert (changed.status, changed.causes) == (422, [("FieldValueInvalid", "data")])
-
-
-@pytest.mark.parametrize(
-    ("body", "causes"),
-    [
-        ({"revision": 1}, [("FieldValueRequired", "data")]),
-        ({"revision": 1, "data": None}, [("FieldValueRequired", "data")]),
-        ({"revision": -1, "data": {}}, [("FieldValueInvalid", "revision")]),
-        ({"revision": 1, "data": [1]}, [("FieldValueRequired", "data")]),
-    ],
-)
-async def test_controller_revisions_have_data_and_a_number(api, body, causes):
-    path = api.path("controllerrevisions", group="apps/v1")
-    answer = await api.create(path, {"metadata": {"name": "a"}} | body)
-    assert (answer.status, answer.causes) == (422, causes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.devcluster.apiserver.support import METADATA, config_map, pod
+from tests.devcluster.apiserver.support import config_map, pod
 
 
 def names(answer) -> list[str]:
@@ -137,15 +137,6 @@ async def test_field_selectors(api):
     assert names(all_pending) == ["a", "b"]
     elsewhere = await api.get("/api/v1/pods", fieldSelector=f"metadata.namespace={api.namespace}")
     assert names(elsewhere) == ["a", "b"]
-
-
-async def test_a_list_of_metadata_only(api):
-    await make_pods(api, "a")
-    accept = METADATA.replace("Metadata;", "MetadataList;")
-    answer = await api.get(api.path("pods"), accept=accept)
-    assert answer.body["kind"] == "PartialObjectMetadataList"
-    (item,) = answer.body["items"]
-    assert item.keys() == {"kind", "apiVersion", "metadata"}
 
 
 async def test_a_form_that_nobody_serves_is_not_acceptable(api):

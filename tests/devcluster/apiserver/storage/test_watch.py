@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.devcluster.apiserver.support import METADATA, config_map, pod, types_and_names
+from tests.devcluster.apiserver.support import config_map, pod, types_and_names
 
 
 async def changes(api) -> str:
@@ -139,14 +139,6 @@ async def test_a_watch_ends_after_its_timeout(api):
     before = asyncio.get_running_loop().time()
     assert [event async for event in api.stream(api.path("pods"), timeoutSeconds="1")] == []
     assert 0.9 < asyncio.get_running_loop().time() - before < 3
-
-
-async def test_a_watch_of_metadata_only(api):
-    await api.create(api.path("pods"), pod("a"))
-    async for event in api.stream(api.path("pods"), METADATA):
-        assert event["object"]["kind"] == "PartialObjectMetadata"
-        assert event["object"].keys() == {"kind", "apiVersion", "metadata"}
-        break
 
 
 async def test_bookmarks_come_each_minute_and_shortly_before_the_end(embedded):
