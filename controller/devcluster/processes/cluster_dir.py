@@ -76,8 +76,7 @@ class ClusterDir:
         root: the folder. Its path is short, because Ray puts sockets below it.
         memory: a directory in memory if the machine has one, else below `root`.
         number: from 0 to 15, unique among running clusters; selects its networks.
-        lifeline: a named pipe that reports end of file when this process has died.
-        reaper: a process that waits for that, and then cleans up as `close` does.
+        lifeline: a named pipe that reports end of file when this process has died, to supervisors.
     """
 
     def __init__(self, base: Path) -> None:
@@ -96,22 +95,7 @@ class ClusterDir:
         self.lifeline = self.root / "alive"
         os.mkfifo(self.lifeline, 0o600)
         self._alive = os.open(self.lifeline, os.O_RDWR | os.O_CLOEXEC)
-        self.reaper = subprocess.Popen(  # noqa: S603
-            supervisor_command("reap", str(self.root)),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,  # it must survive Ctrl-C
-        )
-        self._owner.write(
-            json.dumps(
-                {
-                    "pid": os.getpid(),
-                    "started": started_at(os.getpid()),
-                    "memory": str(self.memory),
-                    "reaper": self.reaper.pid,
-                }
-            )
-        )
+        self._owner.write(json.dumps({"pid": os.getpid(), "memory": str(self.memory)}))
         self._owner.flush()
 
     def _memory(self) -> Path:
@@ -138,8 +122,7 @@ class ClusterDir:
             return
         _clean(self.root)
         os.close(self._alive)
-        self._owner.close()  # before waiting: the reaper takes its lock if the folder is there
-        self.reaper.wait()
+        self._owner.close()
         self._claim.close()
 
 
@@ -169,23 +152,19 @@ def clusters_dir() -> Path:
 
 def clean_up(base: Path) -> list[Leftover]:
     """Remove the remains of dead clusters."""
-    found = [clean_up_one(root) for root in sorted(base.iterdir())]
+    found = [_clean_up_one(root) for root in sorted(base.iterdir())]
     return [leftover for leftover in found if leftover is not None]
 
 
-def clean_up_one(root: Path, *, wait: bool = False) -> Leftover | None:
-    """Remove the remains of a cluster if it is dead and no other process does so.
-
-    With `wait`, the caller knows that the cluster dies: the kernel closes the files of a killed
-    process one after the other, and may come to the lock last.
-    """
+def _clean_up_one(root: Path) -> Leftover | None:
+    """Remove the remains of a cluster if it is dead and no other process does so."""
     try:
         file = (root / _OWNER).open("r+")
     except OSError:
         return None  # being created, or no cluster, or removed
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return None  # it lives
         return _clean(root)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import json
 import os
 import shutil
 import signal
@@ -18,8 +16,6 @@ import pytest
 from controller.devcluster.processes.cluster_dir import (
     ClusterDir,
     clean_up,
-    started_at,
-    supervisor_command,
     tagged_processes,
 )
 from controller.devcluster.processes.isolation import (
@@ -88,10 +84,6 @@ async def processes_that_run(root: Path) -> set[tuple[int, int]]:
     return found
 
 
-def reaper_pid(root: Path) -> int:
-    return json.loads((root / "owner").read_text())["reaper"]
-
-
 def networks() -> set[str]:
     return {name for name in os.listdir("/sys/class/net") if name.startswith("manta-")}  # noqa: PTH208
 
@@ -114,7 +106,6 @@ async def test_a_killed_cluster_leaves_no_process_and_the_next_start_removes_the
     assert clean_up(base) == [], "a living cluster is left alone"
     assert rules_of(root) == (way == "namespaces")
     assert len(running.intersection(tagged_processes(f"{root}/"))) > 2, "one may only start others"
-    os.kill(reaper_pid(root), signal.SIGKILL)
     process.kill()
     await process.communicate()
     async with asyncio.timeout(60):
@@ -130,40 +121,6 @@ async def test_a_killed_cluster_leaves_no_process_and_the_next_start_removes_the
     assert not rules_of(root)
     assert not exists(f"/dev/shm/{link}")
     assert clean_up(base) == []
-
-
-@pytest.mark.parametrize("way", WAYS)
-async def test_behind_a_killed_cluster_its_reaper_removes_everything(way, base):
-    process, root = await dying_cluster(way, base)
-    reaper = reaper_pid(root)
-    os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C: the reaper is not meant
-    process.kill()
-    await process.communicate()
-    async with asyncio.timeout(60):
-        while started_at(reaper):  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
-    assert contents(base) == []
-    assert f"manta-{root.name}" not in networks()
-    assert not exists(f"/dev/shm/manta-{root.name}")
-    assert list(tagged_processes(f"{root}/")) == []
-
-
-async def test_a_reaper_waits_for_a_lock_that_ends_after_the_lifeline(base):
-    root = base / "abcd"
-    root.mkdir()
-    os.mkfifo(root / "alive")
-    alive = os.open(root / "alive", os.O_RDWR | os.O_CLOEXEC)
-    with (root / "owner").open("w") as owner:
-        fcntl.flock(owner, fcntl.LOCK_EX)
-        reaper = await asyncio.create_subprocess_exec(*supervisor_command("reap", str(root)))
-        await asyncio.sleep(0.3)
-        os.close(alive)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5):
-                await reaper.wait()
-        assert exists(root)
-    assert await reaper.wait() == 0
-    assert contents(base) == []
 
 
 async def test_processes_are_known_by_their_mark_even_without_a_supervisor(base):
