@@ -133,6 +133,23 @@ def held_since(seen: ClusterObservation) -> str:
     return ""
 
 
+def may_have_surplus(seen: ClusterObservation) -> bool:
+    """Return whether a group may have more workers than specified: else no number needs explaining.
+
+    It does not matter that another group has fewer.
+    """
+    room = {group.group_name: group.desired_pods for group in seen.desired.spec.worker_group_specs}
+    return _may_hide_workers(seen) or any(
+        sum(not pod.metadata.terminating for pod in pods) > room.get(group, 0)
+        for group, pods in seen.workers.items()
+    )
+
+
+def _may_hide_workers(seen: ClusterObservation) -> bool:
+    """Return whether there may be workers that `workers_to_delete` does not know, or leaves out."""
+    return bool(seen.pending_scopes or seen.unreadable)
+
+
 _EXPLAINED: Final = frozenset({DeletionCause.POD, DeletionCause.NAMED, DeletionCause.UPGRADED})
 _SHOWN: Final = 3
 
@@ -178,7 +195,15 @@ def held_deletions(seen: ClusterObservation) -> HeldDeletions | None:
         return rollout if outdated else divide(seen)[1] or rollout
     if not seen.definition.missing and not unexplained_number(seen):
         return None
-    return divide(seen)[1]
+    return divide(seen)[1] or _held_before(seen)
+
+
+def _held_before(seen: ClusterObservation) -> HeldDeletions | None:
+    """Return what was held before its pods were hidden: else nothing would hold it afterwards."""
+    if not (_may_hide_workers(seen) and seen.is_true(DELETION_HELD)):
+        return None
+    message = seen.condition(DELETION_HELD).get("message") or "deletions are held"
+    return HeldDeletions(frozenset(), message)
 
 
 def awaits_definition(seen: ClusterObservation) -> bool:

@@ -45,7 +45,12 @@ from controller.ray.cluster.first_cause import (
     readiness_events,
     seconds_until_slow,
 )
-from controller.ray.cluster.held_deletions import HeldDeletions, held_deletions, unexplained_number
+from controller.ray.cluster.held_deletions import (
+    HeldDeletions,
+    held_deletions,
+    may_have_surplus,
+    unexplained_number,
+)
 from controller.ray.cluster.idle import idle_events, set_idle
 from controller.ray.cluster.observation import AnyCluster, ClusterObservation, InvalidCluster
 from controller.ray.cluster.rolling_units import hides_an_edit
@@ -149,15 +154,9 @@ def _fields(
     upgrade = upgrade_status(seen)
     if upgrade is not None or present.get("upgrade") is not None:
         wanted["upgrade"] = upgrade
-    if held is not None or (unexplained_number(seen) and _has_surplus(seen)):
+    if held is not None or (unexplained_number(seen) and may_have_surplus(seen)):
         wanted.pop("desiredWorkerReplicas")  # it says what an explained specification asked for
     return wanted
-
-
-def _has_surplus(seen: ClusterObservation) -> bool:
-    """Return whether there are more workers than specified: else no number needs explaining."""
-    live = [pod for pod in seen.all_workers if not pod.metadata.terminating]
-    return len(live) > seen.desired.workers
 
 
 def refusal_status(seen: InvalidCluster) -> StatusPatch:

@@ -17,13 +17,25 @@ from controller.runtime.kind import InstalledSchema
 from controller.runtime.plan import Create, Delete, Plan
 from controller.testing.reads import FakeReads
 from tests.ray.api.test_installed_definition import without
-from tests.ray.cluster.support import cluster, head, manifest, plan, pod, reads, with_meta, workers
+from tests.ray.cluster.support import (
+    cluster,
+    head,
+    manifest,
+    plan,
+    pod,
+    reads,
+    unreadable,
+    with_meta,
+    workers,
+)
 from tests.ray.cluster.test_plan import SERVICE, verbs
 from tests.ray.cluster.upgrade.rolling.scenes import draining
 from tests.ray.cluster.upgrade.test_recreate import OLD, stamped, stamps, upgraded, wanted
 from tests.ray.cluster.workers.test_multi_host import whole
 
 HELD = {"type": "DeletionHeld", "status": "True"}
+AUTOSCALED = {"enableInTreeAutoscaling": True}
+LONG_AGO = "2026-01-01T00:00:00Z"
 
 
 def observed(obj: RayCluster, desired: int | None, *conditions: dict[str, Any]) -> RayCluster:
@@ -100,6 +112,60 @@ def test_a_number_counts_as_explained_once_the_user_has_deleted_what_was_held():
     status = stored(none, plan(none))
     assert status["desiredWorkerReplicas"] == 2
     assert find_condition(status["conditions"], "DeletionHeld") is None
+
+
+OF_A_GROUP_THAT_IS_GONE = [pod(f"gone-{i}", "gone") for i in range(4)]
+UNKNOWN_OUTCOME = {"pending": frozenset({"worker/gone"})}
+UNREADABLE = {"odd": unreadable("gone-0", "x", **{"ray.io/cluster": "example"})}
+
+
+@pytest.mark.parametrize(
+    ("pods", "hidden"),
+    [
+        pytest.param(OF_A_GROUP_THAT_IS_GONE, UNKNOWN_OUTCOME, id="others are lost"),
+        pytest.param(workers(4), UNKNOWN_OUTCOME, id="they are being created"),
+        pytest.param(workers(4), UNREADABLE, id="they are unreadable"),
+    ],
+)
+def test_no_number_counts_as_explained_while_workers_may_be_hidden(
+    pods: list[Any], hidden: dict[str, Any]
+):
+    """Else they are deleted as soon as they are seen."""
+    obj = observed(with_groups({"replicas": 4}), 8)
+    before = kept(obj, *pods, **hidden)
+    status = stored(before, plan(before))
+    assert status["desiredWorkerReplicas"] == 8
+    later = kept(msgspec.structs.replace(obj, status=status), *workers(4), *OF_A_GROUP_THAT_IS_GONE)
+    assert deleted(plan(later)) == []
+
+
+def test_workers_that_one_group_lacks_do_not_make_up_for_those_that_another_has_beyond_its_number():
+    groups = with_groups({"replicas": 2}, {"groupName": "x", "replicas": 9}, **AUTOSCALED)
+    before = kept(observed(groups, 20), *workers(3))
+    assert stored(before, plan(before))["desiredWorkerReplicas"] == 20
+
+
+@pytest.mark.parametrize(
+    ("hidden", "by_autoscaler"),
+    [(UNKNOWN_OUTCOME, True), (UNKNOWN_OUTCOME, False), (UNREADABLE, False)],
+)
+def test_what_is_held_stays_held_while_its_pods_are_hidden(
+    hidden: dict[str, Any], by_autoscaler: bool
+):
+    obj = with_groups({"replicas": 9}, enableInTreeAutoscaling=by_autoscaler)
+    held = HELD | {"observedGeneration": 1, "reason": "NotExplained", "message": "4 pods"}
+    held["lastTransitionTime"] = LONG_AGO
+    obj = observed(obj, 9 + 4 * by_autoscaler, held)
+    before = kept(obj, *([] if "odd" in hidden else OF_A_GROUP_THAT_IS_GONE), **hidden)
+    made = plan(before)
+    assert made.status is not None
+    assert "DeletionHeld" not in {event.reason for event in made.status.events}, "it was told"
+    status = stored(before, made)
+    assert find_condition(status["conditions"], "DeletionHeld") == held
+    seen_again = with_meta(
+        msgspec.structs.replace(obj, status=status), generation=2 if by_autoscaler else 1
+    )
+    assert deleted(plan(kept(seen_again, *OF_A_GROUP_THAT_IS_GONE))) == []
 
 
 def test_an_edit_explains_fewer_workers_also_if_it_was_refused_at_first():
