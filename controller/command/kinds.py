@@ -104,14 +104,6 @@ class KindSettings(Struct, frozen=True):
             },
         )
 
-    def without_batches(self) -> KindSettings:
-        """Return the same settings with unlimited batches.
-
-        A dry run then shows the whole change in few plans.
-        """
-        kaito = replace(self.kaito, batch=_UNLIMITED) if self.kaito is not None else None
-        return replace(self, ray=replace(self.ray, batch=_UNLIMITED), kaito=kaito)
-
 
 def kinds_of(
     settings: KindSettings,
@@ -120,10 +112,10 @@ def kinds_of(
 ) -> list[Kind[Any]]:
     """Return every kind, those with a feature gate only if it is on."""
     gates = settings.ray.feature_gates
-    kinds: list[Kind[Any]] = [
-        _asking_ray(kind, settings.ray, dashboards)
-        for kind in (RayClusterKind, RayJobKind, RayServiceKind)
-    ]
+    kinds: list[Kind[Any]] = []
+    for kind in (RayClusterKind, RayJobKind, RayServiceKind):
+        actors = [dashboards.for_controller(kind.name)] if dashboards is not None else []
+        kinds.append(kind(settings.ray, *actors, *actors))
     if gates.enabled(CRON_JOB):
         kinds.append(RayCronJobKind(settings.ray))
     if gates.enabled(CLUSTER_FLEET):
@@ -134,24 +126,17 @@ def kinds_of(
 
 
 def kinds_to_plan(settings: KindSettings) -> list[Kind[Any]]:
-    """Return every kind for `manta plan`: Ray is not asked, but assumed to work."""
-    unlimited = settings.without_batches()
-    service = RayServiceKind(unlimited.ray, assumes_serve=True)
-    cluster = RayClusterKind(unlimited.ray, assumes_ray=True)
+    """Return every kind for `manta plan`: Ray is not asked, but assumed to work.
+
+    Without limits of batches a dry run shows the whole change in few plans.
+    """
+    ray, kaito = replace(settings.ray, batch=_UNLIMITED), settings.kaito
+    kaito = replace(kaito, batch=_UNLIMITED) if kaito is not None else None
+    service = RayServiceKind(ray, assumes_serve=True)
+    cluster = RayClusterKind(ray, assumes_ray=True)
     assuming = {service.name: service, cluster.name: cluster}
-    kinds = kinds_of(unlimited, None)
+    kinds = kinds_of(replace(settings, ray=ray, kaito=kaito), None)
     return [assuming.get(kind.name, kind) for kind in kinds]
-
-
-def _asking_ray(
-    kind: type[RayClusterKind | RayJobKind | RayServiceKind],
-    settings: RaySettings,
-    dashboards: DashboardActors | None,
-) -> Kind[Any]:
-    if dashboards is None:
-        return kind(settings)
-    own = dashboards.for_controller(kind.name)
-    return kind(settings, own, own)
 
 
 def _kaito_options(environment: Mapping[str, str], gates: FeatureGates) -> KaitoOptions:
