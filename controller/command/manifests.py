@@ -104,6 +104,8 @@ def _check_metadata(found: Json, file: str) -> None:
             )
 
 
+# What the API server says of a manifest that it refuses, in the words of a command.
+
 _STRICT: Final = "strict decoding error: "
 _ODD_FIELD: Final = re.compile(r'(unknown|duplicate) field "([^"]+)"')
 _NAMESPACE: Final = re.compile(r'namespaces "([^"]+)" not found')

@@ -77,6 +77,8 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min" if minutes else f"{hours} h"
 
 
+# The words of a command line: the object that it is about, `KIND/NAME`, and names of options.
+
 _PART: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*")
 """A kind or a name: no part of a path or of a query, which would lead to another object."""
 

@@ -319,6 +319,9 @@ def _mark(file: KubeconfigFile, section: str, name: str) -> dict[str, Any]:
     return {}
 
 
+# The records.
+
+
 def cache_dir(environment: Mapping[str, str] = os.environ) -> Path:
     """Return Manta's cache directory: `manta` in `XDG_CACHE_HOME` or in `~/.cache`."""
     cache = environment.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
