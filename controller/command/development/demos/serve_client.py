@@ -76,16 +76,20 @@ class ServeClient:
         self._second = Second()
         self._free = threading.Semaphore(OPEN)
         self._lock = threading.Lock()
+        self._ended = threading.Event()
 
     def run(self, seconds: float = float("inf")) -> None:
         """Ask until the process ends, or so many seconds."""
         end = time.monotonic() + seconds
-        threading.Thread(target=self._report, daemon=True).start()
+        reporting = threading.Thread(target=self._report, daemon=True)
+        reporting.start()
         with ThreadPoolExecutor(OPEN) as pool:
             while (began := time.monotonic()) < end:
                 self._free.acquire()
                 pool.submit(self._count, next(self._paths))
                 time.sleep(max(0.0, began + 1 / RATE - time.monotonic()))
+        self._ended.set()
+        reporting.join()
 
     def _connection(self) -> HTTPConnection:
         """Return the connection of this thread."""
@@ -95,8 +99,7 @@ class ServeClient:
 
     def _report(self) -> None:
         """Print a line each second."""
-        while True:
-            time.sleep(1.0)
+        while not self._ended.wait(1.0):
             with self._lock:
                 second, self._second = self._second, Second()
             sys.stdout.write(f"{second.line()}\n")
