@@ -242,10 +242,7 @@ class JobEnd(Struct, frozen=True):
 def job_end(job: Job, pods: Iterable[Pod], containers: Collection[str] = ()) -> JobEnd | None:
     """Return how the Job has ended; None while it runs, or will be repeated.
 
-    Args:
-        job: the Job.
-        pods: its pods.
-        containers: names of the containers that decide; by default all of its template.
+    `containers` are the names of those that decide; by default all of its template.
     """
     names = containers or own_containers(job)
     known = sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.metadata.name))

@@ -258,13 +258,10 @@ _LONGEST_ANNOTATION: Final = 1000
 
 
 def read_annotation(text: str, type: type[T], field: str, remedy: str) -> T | Problem:  # noqa: A002
-    """Return the value of an annotation that holds a field's JSON, or its problem.
+    """Return the value of the annotation `field` that holds a field's JSON, or its problem.
 
-    Args:
-        text: the annotation.
-        type: of the value; it forbids unknown fields, because no API server drops them here.
-        field: path of the annotation.
-        remedy: what to write, such as an example.
+    The type forbids unknown fields, because no API server drops them here. The remedy says what to
+    write, such as an example.
     """
     if len(text) > _LONGEST_ANNOTATION:
         count = f"has {len(text)} characters, and more than {_LONGEST_ANNOTATION} are not read"
@@ -287,12 +284,8 @@ def field_or_annotation(
 ) -> T | Problem | None:
     """Return the value of a field for which an annotation may stand, or its problem.
 
-    Args:
-        given: value of the field; None if it is not set.
-        text: the annotation, which decides; may be empty.
-        types: of the field, and a subtype of it that forbids unknown fields.
-        paths: of the field and of the annotation.
-        remedy: what to write, such as an example.
+    Types are those of the field, and a subtype of it that forbids unknown fields; paths are those
+    of the field and of the annotation.
     """
     if not text.strip():
         return given

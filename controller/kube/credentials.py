@@ -175,10 +175,8 @@ def client_context(
 ) -> ssl.SSLContext:
     """Return a context for connections to an API server.
 
-    Args:
-        authority: trusted PEM certificates; empty for those of the system.
-        certificate: the client certificate.
-        verify: False accepts any server (`insecure-skip-tls-verify`).
+    It trusts an `authority` (PEM), or else those of the system; without `verify` any server
+    (`insecure-skip-tls-verify`).
 
     Raises:
         ConfigurationError: a certificate or key is invalid.

@@ -114,13 +114,9 @@ async def load_kubeconfig(
 ) -> KubeconfigCredentials:
     """Read kubeconfig files and return the credentials of one context. No file is written.
 
-    Args:
-        paths: one path, or several separated as in `KUBECONFIG`; None takes that variable, then
-            `~/.kube/config`. If several files set a value, the first one wins.
-        context: None takes the current context.
-        environment: environment variables, read at the time of the call.
-        clock: for the refresh of plugin credentials.
-        wall: the current time in UTC, compared with the expiry of plugin credentials.
+    The files are one path, or several separated as in `KUBECONFIG`, else that variable, else
+    `~/.kube/config`; if several set a value, the first one wins. Without a `context` the current
+    one counts.
 
     Raises:
         ConfigurationError: no usable credentials; the message names the cause and the remedy.
@@ -401,13 +397,7 @@ async def load_credentials(
     """Find credentials.
 
     The order is the usual one of operators: the arguments, then `KUBECONFIG`, then the pod's
-    service account, then `~/.kube/config`.
-
-    Args:
-        kubeconfig: path or paths of kubeconfig files.
-        context: a context of the kubeconfig; a value implies that a kubeconfig is wanted.
-        environment: environment variables, read at the time of the call.
-        wall: the current time in UTC, compared with the expiry of tokens.
+    service account, then `~/.kube/config`. A `context` implies that a kubeconfig is wanted.
 
     Raises:
         ConfigurationError: no usable credentials; the message names the cause and the remedy.

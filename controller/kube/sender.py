@@ -203,12 +203,9 @@ class Sender:
     ) -> Response:
         """Send `request`, retry it where that is safe, and return the last response.
 
-        Args:
-            request: what to send.
-            flow: the flow that the slot counts for, empty for none.
-            timeout: seconds, instead of the sender's own limit.
-            repeat: False for callers with their own back-off.
-            on_silence: called while an attempt stays unanswered for longer than `SILENCE`.
+        The slot counts for `flow`, if one is given. `timeout` replaces the sender's own limit, in
+        seconds; callers with their own back-off do not let it `repeat`. `on_silence` is called
+        while an attempt stays unanswered for longer than `SILENCE`.
 
         Raises:
             NotSent: no attempt reached the server.

@@ -201,13 +201,10 @@ def listing(
     total: int | None = None,
     rank: Callable[[T], Any] | None = None,
 ) -> BoundedList[T]:
-    """Return the items that describe these objects, lowest rank first, at most `LIMIT`.
+    """Return the items that describe these objects, at most `LIMIT`.
 
-    Args:
-        objects: in their order, unless there is a `rank`.
-        describe: makes an item of an object. If it raises, the object is counted and left out.
-        total: how many objects there are; None if `objects` holds all of them.
-        rank: rank of an item; anything that can be compared.
+    They have the order of the objects, or of their ranks, lowest first. An object for which
+    `describe` raises is counted and left out. `total` is given where `objects` are not all.
     """
     items: list[T] = []
     unreadable = seen = 0

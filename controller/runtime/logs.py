@@ -45,14 +45,8 @@ def configure_logging(
 ) -> None:
     """Set up logging for the process. May be called again; the last call counts.
 
-    Colours go to a terminal only, and not there either if `NO_COLOR` is set.
-
-    Args:
-        level: lowest severity that is logged.
-        format: format of the lines.
-        stream: the destination; standard error if None.
-        file: path of a second destination, which is rotated; empty for none.
-        file_format: format of the lines in the file.
+    Lines go to standard error, or another `stream`, and to a `file`, if one is given, which is
+    rotated. Colours go to a terminal only, and not there either if `NO_COLOR` is set.
 
     Raises:
         OSError: the file cannot be written.

@@ -145,15 +145,8 @@ def owner_keys(
 
     The owner is matched by group and kind, whatever its version (CTL-21). If the cached owner of
     that name has another uid, the object belonged to an earlier owner: then only its deletion
-    counts (CTL-24).
-
-    Args:
-        primary: resource of the owners.
-        owned: what is watched.
-        uid_of: uid of the cached owner with that key, None if there is none.
-        referring: cached objects that refer to a key: owners, or objects of theirs.
-        is_served: whether the owner of a key is watched, if it exists. Labels of an object in no
-            namespace may name an owner in any.
+    counts (CTL-24). Labels of an object in no namespace may name an owner in any namespace, also
+    in one that is not served.
     """
 
     def keys(states: Sequence[T], existing: bool) -> list[str]:
