@@ -193,9 +193,8 @@ class ContainerRuns:
         self._message.touch()
         mounts = context.volumes.mounts(self.container, call.env)
         mounts.append(Mount(self._message, self.container.termination_message_path))
-        container_dir = await context.sandbox.create_container_dir(
-            name, ContainerConfig(call.cwd, call.env, mounts)
-        )
+        config = ContainerConfig(call.cwd, call.env, mounts)
+        container_dir = context.sandbox.create_container_dir(config)
         try:
             run = await self._spawn(container_dir, call)
         except BaseException:

@@ -37,8 +37,6 @@ from controller.devcluster.processes.pod_sandbox import (
     Launch,
     Mode,
     PodSandbox,
-    SandboxConfig,
-    create_container_dir,
 )
 
 _SOURCE = Path(__file__).with_name("podnet.c")
@@ -126,22 +124,16 @@ class ShimIsolation(Isolation):
         """A loopback address outside the pods' range."""
         return f"127.{_PODS + self._cluster_dir.number}.0.1"
 
-    async def _connect(
-        self, uid: str, root: Path, name: str, hostname: str, *, host_network: bool
-    ) -> tuple[str, SandboxConfig]:
-        del uid, name
-        shutil.copy(self._given, root / "network")
-        ip = self.host_ip
-        if not host_network:
-            ip, self._next = str(IPv4Address(self._next)), self._next + 1
-        seen = INSIDE if self._namespaces else str(root / "network")
-        return ip, SandboxConfig(
-            root,
-            self._cluster_dir.lifeline,
-            namespaced=self._namespaces,
-            hostname=hostname,
-            env={} if host_network else self._variables(seen, ip, hostname),
-        )
+    async def _connect(self, sandbox: PodSandbox, name: str) -> None:
+        del name
+        shutil.copy(self._given, sandbox.network)
+        sandbox.namespaced = self._namespaces
+        if sandbox.host_network:
+            sandbox.ip = self.host_ip
+            return
+        sandbox.ip, self._next = str(IPv4Address(self._next)), self._next + 1
+        seen = INSIDE if self._namespaces else str(sandbox.network)
+        sandbox.env = self._variables(seen, sandbox.ip, sandbox.hostname)
 
     def _variables(self, seen: str, ip: str, hostname: str) -> dict[str, str]:
         """Return variables of every process of a pod; the pod's files are at path `seen`."""
@@ -178,8 +170,8 @@ async def namespaces_permitted(cluster_dir: ClusterDir) -> bool:
     """Test whether this user may create process and mount namespaces on this machine."""
     folder = cluster_dir.root / "trial"
     folder.mkdir()
-    setting = SandboxConfig(folder, cluster_dir.lifeline, hostname="trial")
-    container_dir = create_container_dir(setting, 0, ContainerConfig("", {}))
+    sandbox = PodSandbox("", "", "trial", folder, cluster_dir.lifeline)
+    container_dir = sandbox.create_container_dir(ContainerConfig("", {}))
     process = await asyncio.create_subprocess_exec(
         *supervisor_command("try", str(container_dir.root)),
         stdin=asyncio.subprocess.DEVNULL,
@@ -239,8 +231,8 @@ async def self_test(isolation: Isolation, python: str) -> None:
 async def _connect_pods(server: PodSandbox, client: PodSandbox, python: str) -> None:
     # on PATH, so that it is seen also where it lies in a folder that containers have for themselves
     config = ContainerConfig("", {"PATH": f"{Path(python).parent}:/usr/bin:/bin"})
-    answering = await server.create_container_dir("server", config)
-    asking = await client.create_container_dir("client", config)
+    answering = server.create_container_dir(config)
+    asking = client.create_container_dir(config)
     listener = await _spawn(answering.command([python, "-I", "-S", "-c", _ANSWER]))
     try:
         asker = await _spawn(asking.command([python, "-I", "-S", "-c", _ASK, server.ip]))

@@ -18,11 +18,10 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Set as AbstractSet
-from pathlib import Path
 
 from controller.devcluster.processes.cluster_dir import TAG_VARIABLE, ClusterDir, supervisor_command
 from controller.devcluster.processes.network import permitted_users, ranges_of_others
-from controller.devcluster.processes.pod_sandbox import Isolation, PodSandbox, SandboxConfig
+from controller.devcluster.processes.pod_sandbox import Isolation, PodSandbox
 
 _ALL = ipaddress.IPv4Network("10.88.0.0/13")
 _PREFIX = 20
@@ -202,35 +201,33 @@ class NamespaceIsolation(Isolation):
         """The bridge's address."""
         return self.bridge.address
 
-    async def _connect(
-        self, uid: str, root: Path, name: str, hostname: str, *, host_network: bool
-    ) -> tuple[str, SandboxConfig]:
-        ip = self.host_ip if host_network else self.bridge.assign()
+    async def _connect(self, sandbox: PodSandbox, name: str) -> None:
+        sandbox.ip = self.host_ip if sandbox.host_network else self.bridge.assign()
         try:
-            holder, pod = await self._hold(root, name, hostname, ip, host_network=host_network)
+            holder, sandbox.pod = await self._hold(sandbox, name)
         except OSError:
-            if not host_network:
-                self.bridge.release(ip)
+            if not sandbox.host_network:
+                self.bridge.release(sandbox.ip)
             raise
-        self._holders[uid] = holder
-        return ip, SandboxConfig(root, self._cluster_dir.lifeline, pod, host_network)
+        self._holders[sandbox.uid] = holder
 
     async def _disconnect(self, sandbox: PodSandbox) -> None:
         holder = self._holders.pop(sandbox.uid)
         await holder.communicate()  # waits for all that inherited its pipes
         await self.bridge.disconnect(holder.pid)
-        if not sandbox.setting.host_network:
+        if not sandbox.host_network:
             self.bridge.release(sandbox.ip)
 
-    async def _hold(
-        self, root: Path, name: str, hostname: str, ip: str, *, host_network: bool
-    ) -> tuple[asyncio.subprocess.Process, int]:
+    async def _hold(self, sandbox: PodSandbox, name: str) -> tuple[asyncio.subprocess.Process, int]:
         """Start the process that holds the namespaces; return it and its first child's pid."""
         holder = await asyncio.create_subprocess_exec(
             *supervisor_command(
-                "hold", hostname, str(self._cluster_dir.lifeline), "host" if host_network else "pod"
+                "hold",
+                sandbox.hostname,
+                str(sandbox.lifeline),
+                "host" if sandbox.host_network else "pod",
             ),
-            env={TAG_VARIABLE: f"{root}/", "PATH": os.defpath + ":/sbin:/usr/sbin"},
+            env={TAG_VARIABLE: f"{sandbox.root}/", "PATH": os.defpath + ":/sbin:/usr/sbin"},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -239,9 +236,9 @@ class NamespaceIsolation(Isolation):
         try:
             await _read_reply(holder, "ready")
             commands = ["-"]
-            if not host_network:
+            if not sandbox.host_network:
                 await self.bridge.connect(holder.pid)
-                commands = self.bridge.commands_inside(ip)
+                commands = self.bridge.commands_inside(sandbox.ip)
             holder.stdin.write(f"{';'.join(commands)}\n".encode())
             answer = await _read_reply(holder, "up")
         except OSError as failure:

@@ -84,28 +84,6 @@ class Launch(msgspec.Struct, frozen=True):
 _LISTS = frozenset({"LD_PRELOAD", "PYTHONPATH"})
 
 
-class SandboxConfig(msgspec.Struct, frozen=True):
-    """The shared configuration of a pod's containers.
-
-    Attributes:
-        pod: process that holds the pod's namespaces; 0 if there are none.
-        hostname: host name for namespaced containers of a pod without namespaces.
-    """
-
-    root: Path
-    lifeline: Path
-    pod: int = 0
-    host_network: bool = False
-    namespaced: bool = True
-    hostname: str = ""
-    env: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-
-    @property
-    def network(self) -> Path:
-        """Folder with the pod's hosts file and `resolv.conf`."""
-        return self.root / "network"
-
-
 class ContainerDir:
     """One run of one container, with a new directory and an empty /tmp.
 
@@ -151,26 +129,24 @@ class ContainerDir:
         await asyncio.to_thread(shutil.rmtree, self.root, ignore_errors=True)
 
 
-def create_container_dir(
-    setting: SandboxConfig, number: int, config: ContainerConfig
-) -> ContainerDir:
+def _container_dir(sandbox: PodSandbox, number: int, config: ContainerConfig) -> ContainerDir:
     """Create the directory of a container, with the supervisor's configuration.
 
     Raises:
         OSError: it cannot be made.
     """
-    root = setting.root / str(number)
+    root = sandbox.root / str(number)
     root.mkdir(mode=0o700)
     order: dict[str, Any] = {
         "root": str(root),
-        "lifeline": str(setting.lifeline),
-        "pod": setting.pod,
-        "host_network": setting.host_network,
-        "network": str(setting.network),
+        "lifeline": str(sandbox.lifeline),
+        "pod": sandbox.pod,
+        "host_network": sandbox.host_network,
+        "network": str(sandbox.network),
         "cwd": config.cwd,
-        "namespaced": setting.namespaced,
-        "hostname": setting.hostname,
-        "env": {**config.env, **_joined(setting.env, config.env), TAG_VARIABLE: f"{root}/"},
+        "namespaced": sandbox.namespaced,
+        "hostname": sandbox.hostname,
+        "env": {**config.env, **_joined(sandbox.env, config.env), TAG_VARIABLE: f"{root}/"},
         "mounts": [
             {
                 "source": str(mount.source.resolve(strict=True)),
@@ -235,42 +211,51 @@ class PodSandbox:
     """The sandbox in which one pod runs.
 
     Attributes:
+        hostname: also that of namespaced containers of a pod without namespaces.
+        root: private folder with a short path, for volumes; removed by `Isolation.close_pod`.
         ip: the pod's address, reachable from this machine and from other pods.
+        pod: process that holds the pod's namespaces; 0 if there are none.
+        namespaced: whether each container has a file system of its own.
     """
 
     uid: str
     namespace: str
     hostname: str
-    ip: str
-    setting: SandboxConfig
+    root: Path
+    lifeline: Path
+    host_network: bool = False
+    ip: str = ""
+    pod: int = 0
+    namespaced: bool = True
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @property
-    def root(self) -> Path:
-        """Private folder with a short path, for volumes; removed by `Isolation.close_pod`."""
-        return self.setting.root
+    def network(self) -> Path:
+        """Folder with the pod's hosts file and `resolv.conf`."""
+        return self.root / "network"
 
     def write_hosts_file(self, names: Mapping[tuple[str, str], tuple[str, ...]]) -> None:
         """Write the hosts file atomically: readers see the old file or the new one."""
         text = hosts_file(names, namespace=self.namespace, hostname=self.hostname, ip=self.ip)
-        new = self.setting.network / "hosts.new"
+        new = self.network / "hosts.new"
         new.write_text(text)
-        new.replace(self.setting.network / "hosts")
+        new.replace(self.network / "hosts")
 
-    async def create_container_dir(self, container: str, config: ContainerConfig) -> ContainerDir:
-        """Return a new directory for the next run of `container`.
+    def create_container_dir(self, config: ContainerConfig) -> ContainerDir:
+        """Return a new directory for a run of a container.
 
         Raises:
             OSError: it cannot be made; the text says why.
         """
-        del container  # its processes share nothing but the pod's network with other runs
-        if self.setting.namespaced:
-            visible = replace(config, mounts=[*path_mounts(config.env), *config.mounts])
-            return create_container_dir(self.setting, next(self._numbers), visible)
-        return _beside(self.setting, next(self._numbers), config)
+        number = next(self._numbers)
+        if not self.namespaced:
+            return _beside(self, number, config)
+        visible = replace(config, mounts=[*path_mounts(config.env), *config.mounts])
+        return _container_dir(self, number, visible)
 
 
-def _beside(setting: SandboxConfig, number: int, config: ContainerConfig) -> ContainerDir:
+def _beside(sandbox: PodSandbox, number: int, config: ContainerConfig) -> ContainerDir:
     """Create the directory of a container that shares this machine's files.
 
     Paths of volumes are replaced in its commands and variables.
@@ -283,11 +268,11 @@ def _beside(setting: SandboxConfig, number: int, config: ContainerConfig) -> Con
             text = text.replace(target, paths[target])
         return text
 
-    temporary = setting.root / str(number) / "t"
+    temporary = sandbox.root / str(number) / "t"
     variables = {name: here(value) for name, value in config.env.items()}
     cwd = here(config.cwd)
-    container_dir = create_container_dir(
-        setting,
+    container_dir = _container_dir(
+        sandbox,
         number,
         ContainerConfig(
             cwd if cwd and Path(cwd).is_dir() else str(temporary),
@@ -341,25 +326,23 @@ class Isolation(ABC):
         if uid in self._sandboxes:
             return self._sandboxes[uid]
         root = self._cluster_dir.root / f"p{next(self._labels)}"
-        network = root / "network"
+        lifeline = self._cluster_dir.lifeline
+        sandbox = PodSandbox(uid, namespace, hostname, root, lifeline, host_network)
         root.mkdir(mode=0o755, parents=True)  # nobody else writes, whatever the umask
-        network.mkdir()
-        (network / "resolv.conf").write_text(RESOLV)
+        sandbox.network.mkdir()
+        (sandbox.network / "resolv.conf").write_text(RESOLV)
         try:
-            ip, setting = await self._connect(uid, root, name, hostname, host_network=host_network)
+            await self._connect(sandbox, name)
         except OSError:
             shutil.rmtree(root, ignore_errors=True)
             raise
-        sandbox = PodSandbox(uid, namespace, hostname, ip, setting)
         sandbox.write_hosts_file(self._names)
         self._sandboxes[uid] = sandbox
         return sandbox
 
     @abstractmethod
-    async def _connect(
-        self, uid: str, root: Path, name: str, hostname: str, *, host_network: bool
-    ) -> tuple[str, SandboxConfig]:
-        """Return a new pod's address and the configuration of its containers."""
+    async def _connect(self, sandbox: PodSandbox, name: str) -> None:
+        """Give a new pod its address, and the setting of its containers."""
 
     async def close_pod(self, sandbox: PodSandbox) -> None:
         """Kill its processes and remove its network and directory."""
@@ -375,7 +358,7 @@ class Isolation(ABC):
     def is_pod(self, address: str) -> bool:
         """Return whether a pod with a network of its own has that address."""
         return any(
-            sandbox.ip == address and sandbox.setting.pod and not sandbox.setting.host_network
+            sandbox.ip == address and sandbox.pod and not sandbox.host_network
             for sandbox in self._sandboxes.values()
         )
 

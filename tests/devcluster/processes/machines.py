@@ -91,9 +91,7 @@ async def pod(isolation: Isolation, name: str = "pod", **more):
 async def container_dir(
     sandbox, *, cwd: str = "", env: dict[str, str] | None = None, mounts=()
 ) -> ContainerDir:
-    return await sandbox.create_container_dir(
-        "main", ContainerConfig(cwd, {"PATH": PATH, **(env or {})}, mounts)
-    )
+    return sandbox.create_container_dir(ContainerConfig(cwd, {"PATH": PATH, **(env or {})}, mounts))
 
 
 async def started(launch: Launch, **more) -> asyncio.subprocess.Process:

@@ -57,9 +57,9 @@ class PlainSandbox:
     ip: str = "127.0.0.1"
     container_dirs: int = 0
 
-    async def create_container_dir(self, container: str, config: ContainerConfig) -> PlainRoom:
+    def create_container_dir(self, config: ContainerConfig) -> PlainRoom:
         self.container_dirs += 1
-        root = self.root / f"{container}.{self.container_dirs}"
+        root = self.root / f"c.{self.container_dirs}"
         root.mkdir()
         return PlainRoom(root, config.cwd, config.env, config.mounts)
 
