@@ -118,11 +118,11 @@ class Rbac:
         """Yield the rules for a user in a namespace, or for the whole cluster if it is empty."""
         for binding in self._objects("clusterrolebindings", ""):
             if _binds(binding, user, groups):
-                yield from self._rules_of(binding, "")
+                yield from self._rules_of(child(binding, "roleRef"), "")
         if namespace:
             for binding in self._objects("rolebindings", namespace):
                 if _binds(binding, user, groups):
-                    yield from self._rules_of(binding, namespace)
+                    yield from self._rules_of(child(binding, "roleRef"), namespace)
 
     def _objects(self, plural: str, namespace: str) -> Iterator[Json]:
         table = self._store.table(f"{plural}.rbac.authorization.k8s.io")
@@ -130,16 +130,12 @@ class Rbac:
             if not namespace or key.startswith(f"{namespace}/"):
                 yield stored.object
 
-    def _rules_of(self, binding: Json, namespace: str) -> list[Json]:
-        return self.rules_of_role(child(binding, "roleRef"), namespace) or []
-
-    def rules_of_role(self, role: Json, namespace: str) -> list[Json] | None:
-        """Return the rules of the role that a `roleRef` names; None if there is none."""
+    def _rules_of(self, role: Json, namespace: str) -> list[Json]:
         key, plural = str(role.get("name", "")), "clusterroles"
         if role.get("kind") == "Role":
             key, plural = f"{namespace}/{key}", "roles"
         found = self._store.table(f"{plural}.rbac.authorization.k8s.io").items.get(key)
-        return entries(found.object, "rules") if found else None
+        return entries(found.object, "rules") if found else []
 
 
 def _binds(binding: Json, user: str, groups: tuple[str, ...]) -> bool:

@@ -74,10 +74,8 @@ _UNDECODABLE = (
 _UNDERSTOOD = {JSON, "application/*", "*/*", ""}
 
 
-def accepted(header: str) -> list[str]:
-    """Return the forms in an Accept header that can be served, in the client's order.
-
-    `Table`, `PartialObjectMetadata` or another one; empty for the object itself.
+def wants_table(header: str) -> bool:
+    """Return whether an Accept header prefers a table to the object itself.
 
     Raises:
         ApiError: 406, there is none.
@@ -87,10 +85,8 @@ def accepted(header: str) -> list[str]:
     if not served:
         why = f"406: Not Acceptable\n\nAvailable representations: {JSON}"
         raise ApiError(406, "NotAcceptable", why, {})
-    return [
-        next((each.removeprefix("as=") for each in parameters if each.startswith("as=")), "")
-        for parameters in served
-    ]
+    forms = [[each for each in parameters if each.startswith("as=")] for parameters in served]
+    return next((form == ["as=Table"] for form in forms if form in ([], ["as=Table"])), False)
 
 
 def content_type(headers: Mapping[str, str]) -> str:

@@ -11,10 +11,10 @@ from controller.devcluster.apiserver.messages import (
     ApiRequest,
     ApiResponse,
     ResourcePath,
-    accepted,
     bytes_response,
     content_type,
     decode_object,
+    wants_table,
 )
 from controller.devcluster.apiserver.objects import Json, encode
 from controller.devcluster.apiserver.options import (
@@ -159,13 +159,9 @@ class ResourceCall(NamedTuple):
         Raises:
             ApiError: 406.
         """
-        header = self.request.headers.get("accept", "")
-        for form in accepted(header):
-            if form == "Table":
-                include = self.request.query.get("includeObject", "")
-                return TableRows(self.resource, self.wall, include)
-            if not form:
-                break
+        if wants_table(self.request.headers.get("accept", "")):
+            include = self.request.query.get("includeObject", "")
+            return TableRows(self.resource, self.wall, include)
         return WholeObjects(self.resource)
 
     def answer(self, status: int, stored: Stored) -> ApiResponse:

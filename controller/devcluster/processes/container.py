@@ -15,8 +15,10 @@ from controller.devcluster.nodes import containers
 from controller.devcluster.nodes.pods import ReportedContainerStatus
 from controller.devcluster.processes.container_process import (
     RECHECK_SECONDS,
+    ContainerProbes,
     ContainerProcess,
     GracePeriod,
+    run_action,
     wait_at_most,
 )
 from controller.devcluster.processes.environment import (
@@ -30,7 +32,6 @@ from controller.devcluster.processes.environment import (
 from controller.devcluster.processes.output import Output
 from controller.devcluster.processes.pod_managers import ContainerContext, StartSlot, oom_kills
 from controller.devcluster.processes.pod_sandbox import ContainerConfig, ContainerDir, Mount
-from controller.devcluster.processes.probes import ContainerProbes, run_action
 from controller.devcluster.processes.specification import ContainerSpecification
 from controller.kube.errors import KubeError
 

@@ -15,7 +15,7 @@ from controller.devcluster.nodes.pods import (
     ReportedPodStatus,
 )
 from controller.devcluster.processes.container import RestartBackoff
-from controller.devcluster.processes.probes import ProbeThreshold
+from controller.devcluster.processes.container_process import ProbeThreshold
 from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
 
 Statuses = tuple[ReportedContainerStatus, ...]
