@@ -130,11 +130,11 @@ def _fields_worth_sharing(kind: type[msgspec.Struct]) -> tuple[tuple[str, bool],
 def _is_exact(type_: Any) -> bool:
     """Return whether no value of the type holds plain data, in which true equals 1."""
     parts = [type_]
-    for part in parts:  # grows
+    for part in parts:  # grows; a type may hold itself
         if isinstance(part, type) and issubclass(part, msgspec.Struct):
-            parts += _types_of_fields(part).values()
+            parts += {*_types_of_fields(part).values()}.difference(parts)
         elif within := get_args(part):
-            parts += within
+            parts += {*within}.difference(parts)
         elif part not in _EXACT:
             return False
     return True

@@ -360,6 +360,19 @@ def test_a_number_that_becomes_a_truth_value_is_a_change_in_every_part():
     assert after.rules[0].config["x"] is after.inner.config["x"] is True
 
 
+class Tree(msgspec.Struct, frozen=True):
+    name: str = ""
+    below: tuple[Tree, ...] = ()
+
+
+def test_parts_may_hold_parts_of_their_own_type():
+    pool = InternPool()
+    before, after = (msgspec.convert({"below": [{"name": "a"}]}, Tree) for _ in range(2))
+    pool.share(before)
+    pool.share(after, before)
+    assert after.below is before.below
+
+
 def test_the_pool_forgets_instead_of_growing():
     pool = InternPool()
     for number in range(20_000):
