@@ -37,16 +37,6 @@ _STOP: Final = "touch /tmp/stop-counting"
 _BUSY: Final = 20  # tasks after which the job counts as running
 
 
-class _Group(msgspec.Struct, rename="camel"):
-    group_name: str
-    replicas: int = 0
-
-
-class _Spec(msgspec.Struct, rename="camel"):
-    worker_group_specs: list[_Group]
-    upgrade_strategy: RayClusterUpgradeStrategy = RayClusterUpgradeStrategy()
-
-
 class RollingDemo(Demo):
     """The workers of a RayCluster are replaced while a job of real Ray runs on them.
 
@@ -68,21 +58,23 @@ class RollingDemo(Demo):
     def __init__(self, manifest: Path) -> None:
         super().__init__(manifest)
         try:
-            spec = msgspec.convert(self.object["spec"], _Spec)
-            self.sizes = {each.group_name: each.replicas for each in spec.worker_group_specs}
+            spec: dict[str, Any] = self.object["spec"]
+            groups = spec["workerGroupSpecs"]
+            self.sizes = {str(each["groupName"]): int(each.get("replicas", 0)) for each in groups}
+            strategy = msgspec.convert(spec.get("upgradeStrategy", {}), RayClusterUpgradeStrategy)
             self.at("v1")
-        except (msgspec.ValidationError, KeyError, TypeError) as error:
+        except (msgspec.ValidationError, KeyError, TypeError, ValueError) as error:
             raise ConfigurationError(
                 f"{manifest} cannot be played with: the template of each worker group needs a "
                 f"label {VERSION} ({error})"
             ) from error
-        if spec.upgrade_strategy.rolling is None:
+        if strategy.rolling is None:
             raise ConfigurationError(f"{manifest} has no upgradeStrategy of type RollingUpdate")
         if len(self.sizes) < 2 or min(self.sizes.values()) < 2:
             raise ConfigurationError(
                 f"{manifest} has fewer than two groups of at least two workers"
             )
-        self.options = spec.upgrade_strategy.rolling
+        self.options = strategy.rolling
         self.work = Work()
         self.draining: dict[str, datetime] = {}
         self.most: dict[str, int] = {}
