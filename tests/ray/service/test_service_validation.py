@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import msgspec
@@ -21,6 +22,8 @@ CLUSTER = "spec.rayClusterConfig"
 OPTIONS = "spec.upgradeStrategy.clusterUpgradeOptions"
 TIMEOUT = "ray.io/initializing-timeout"
 APPLICATION = "applications: [{import_path: a:b, name: x}"
+DENSE = Random(1).randbytes(150 * 1024).hex()
+"""A text that is too large for an annotation even compressed."""
 
 
 def service(changes: dict[str, Any], *, stepwise: bool = False) -> RayService:
@@ -41,6 +44,7 @@ def service(changes: dict[str, Any], *, stepwise: bool = False) -> RayService:
         ("spec.rayClusterDeletionDelaySeconds", -1, "must not be negative"),
         ("spec.upgradeStrategy.type", "Rolling", "NewCluster, NewClusterWithIncrementalUpgrade"),
         ("spec.serveService.spec.ports", "x", "Expected `array`"),
+        ("spec.serveService.metadata.name", "svc-head-svc", "the service of the head"),
         (f"{CLUSTER}.headGroupSpec.headService.metadata.name", "mine", "must be left out"),
         (f"{CLUSTER}.authOptions.enableK8sTokenAuth", True, "authOptions.mode token"),
         (f"{CLUSTER}.headGroupSpec.template.spec.containers", [], "container"),
@@ -67,6 +71,12 @@ def service(changes: dict[str, Any], *, stepwise: bool = False) -> RayService:
         ),
         ("spec.serveConfigV2", "applications: [", "YAML"),
         ("spec.serveConfigV2", "[" * 2000, ""),
+        pytest.param(
+            "spec.serveConfigV2",
+            f"applications: [{{import_path: a:b, name: x, args: {{text: {DENSE}}}}}]",
+            "move data from user_config",
+            id="too large",
+        ),
         ("spec.serveConfigV2", "a: &a [1]\nb: &b [*a, *a]\nc: [*b, *b]", ""),
     ],
 )
