@@ -228,3 +228,25 @@ async def test_a_foreign_job_of_the_same_name_is_named_and_not_touched(rays: Ray
     assert kept.metadata.uid == made.metadata.uid
     await rays.world.user.delete(JOBS, rays.world.namespace, "job", propagation="Background")
     await rays.reaches("Complete", seconds=120)
+
+
+async def test_deletion_rules_take_workers_then_cluster_then_the_job(rays: Rays):
+    rays.start_operator()
+
+    def rule(policy: str, seconds: int) -> dict[str, Any]:
+        condition = {"jobStatus": "SUCCEEDED", "ttlSeconds": seconds}
+        return {"policy": policy, "condition": condition}
+
+    rules = [rule("DeleteWorkers", 10), rule("DeleteCluster", 60), rule("DeleteSelf", 120)]
+    await rays.create(deletionStrategy={"deletionRules": rules})
+    await rays.reaches("Complete")
+
+    def workers() -> list[str]:
+        present = rays.world.journal.present.values()
+        return [p.metadata.name for p in present if "-worker-" in p.metadata.name]
+
+    await rays.world.eventually(lambda: not workers(), seconds=30, pause=0.5)
+    assert len(rays.heads()) == 1
+    await no_clusters(rays, seconds=70)
+    assert await rays.state() == "Complete"
+    await gone(rays, seconds=70)

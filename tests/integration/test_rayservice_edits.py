@@ -12,6 +12,7 @@ from controller.kube.resources import SERVICES
 from controller.ray.api import RAYCLUSTERS
 from tests.integration.rayservices import (
     Services,
+    message,
     serve_config,
     service_manifest,
     with_image,
@@ -161,3 +162,49 @@ async def test_what_another_version_has_recorded_is_rewritten_and_no_cluster_is_
     await services.edit(manifest)
     await world.settle(60)
     assert await services.clusters() == [name]
+
+
+async def test_without_upgrades_a_config_reaches_the_cluster_that_stays(services: Services):
+    services.start_operator()
+    manifest = service_manifest(upgradeStrategy={"type": "None"})
+    name = await services.deployed(manifest)
+    edited = with_image(manifest, IMAGE)
+    await services.edit(edited)
+    status = await services.reaches(lambda s: "former" in message(s, "UpgradeInProgress"))
+    assert message(status, "UpgradeInProgress").startswith(
+        f"cluster {name} keeps its former rayClusterConfig, as the upgrade strategy is None; "
+    )
+    edited["spec"]["serveConfigV2"] = serve_config("later")
+    await services.edit(edited)
+    await services.world.eventually(lambda: services.told() == [["hi", "later"]])
+    await services.world.settle(30)
+    assert await services.clusters() == [name]
+
+    await services.world.user.delete(RAYCLUSTERS, services.world.namespace, name)
+    await services.taken_over(name)
+    assert services.told()[1:] == [["later"]]
+    assert message(await services.status(), "UpgradeInProgress") == ""
+
+
+def foreign(name: str) -> dict[str, Any]:
+    spec = {"selector": {"app": "other"}, "ports": [{"port": 80}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize("name", ["svc-serve-svc", "svc-head-svc"])
+async def test_a_service_of_another_owner_in_the_way_is_named_and_waited_for(
+    services: Services, name: str
+):
+    services.start_operator()
+    user, namespace = services.world.user, services.world.namespace
+    await user.create(SERVICES, namespace, foreign(name))
+    await services.create()
+    said = f"Service {name} exists and belongs to no controller; delete it, or rename the RaySer"
+    await services.reaches(lambda s: said in message(s, "Ready"))
+    await services.world.settle(30)
+    found = await user.get(SERVICES, namespace, name)
+    assert found.spec.selector == {"app": "other"}
+    await user.delete(SERVICES, namespace, name)
+    await services.serving()
+    await services.world.eventually(services.active)
+    assert await services.selected(name) == await services.active()

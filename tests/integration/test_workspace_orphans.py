@@ -9,7 +9,7 @@ import pytest
 from controller.command.operator import collect_orphans
 from controller.kaito.api.karpenter import NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
-from controller.testing.faults import Rule
+from controller.testing.faults import ErrorResponse, Rule
 from tests.integration.harness import RunningOperator, World
 from tests.integration.workspace_pools import opened as opened_with_pools
 from tests.integration.workspaces import Workspaces, opened
@@ -73,3 +73,19 @@ async def test_a_pool_of_a_workspace_that_went_without_its_finalizer_is_deleted(
         start(spaces)
         await world.settle(ROUNDS)
         assert (await world.user.list(NODE_POOLS, "")).items == []
+
+
+async def test_a_refused_deletion_is_tried_once_a_minute_and_works_in_the_end(spaces: Workspaces):
+    await orphaned(spaces)
+    denial = Rule(
+        ErrorResponse(403, "Forbidden", "denied"), "nodeclaims.karpenter.sh", frozenset({"delete"})
+    )
+    running = start(spaces, denial)
+    await spaces.world.settle(600)
+    assert len(await spaces.claims()) == 1
+    sent = [each.attributes for each in running.transport.journal.entries]
+    about = [each for each in sent if each.verb in {"get", "delete"} and each.name]
+    assert 10 <= len(about) <= 30
+    running.transport.rules.clear()
+    await spaces.world.settle(ROUNDS)
+    assert await spaces.claims() == []

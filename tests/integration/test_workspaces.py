@@ -253,3 +253,25 @@ async def test_a_refused_claim_is_tried_again_with_back_off(spaces: Workspaces):
 def is_commit(entry: object) -> bool:
     about = entry.attributes  # type: ignore[attr-defined]
     return about.resource == str(WORKSPACES) and about.subresource != "status"
+
+
+@pytest.mark.parametrize("label", [labels.WORKSPACE, labels.WORKSPACE_NAMESPACE])
+@embedded_only
+async def test_a_claim_that_lost_a_label_is_kept_and_counts(spaces: Workspaces, label: str):
+    operator = spaces.start_operator()
+    await spaces.create()
+    await spaces.has_nodes()
+    [claim] = await spaces.claims()
+    begun = len(operator.transport.journal.entries)
+    patch = {"metadata": {"labels": {label: None}}}
+    await spaces.world.user.merge_patch(NODE_CLAIMS, "", claim.metadata.name, patch)
+    await spaces.world.settle(600)
+    assert (await spaces.condition("ResourceReady"))[0] == "True"
+    assert spaces.referee.created == {"phi": 1}
+    assert not spaces.referee.deleted
+    requests = [each.attributes.verb for each in operator.transport.journal.entries[begun:]]
+    assert sum(verb not in {"list", "watch"} for verb in requests) <= 30
+
+    await spaces.delete()
+    await spaces.world.eventually(spaces.is_gone)
+    assert (await spaces.world.user.list(NODE_CLAIMS, "")).items == []
