@@ -35,7 +35,7 @@ async def measure() -> dict[str, float]:
         seconds = time.process_time() - began
         writes = sum(
             count
-            for (agent, verb, _), count in world.server.requests_by_user_agent.items()
+            for (agent, verb, _), count in world.server.audit.requests.items()
             if agent.startswith(OPERATOR) and verb not in {"get", "list", "watch"}
         )
     return {

@@ -41,7 +41,7 @@ def requests(world: World) -> dict[tuple[str, str], int]:
     assert world.server is not None
     return {
         (verb, resource): count
-        for (agent, verb, resource), count in world.server.requests_by_user_agent.items()
+        for (agent, verb, resource), count in world.server.audit.requests.items()
         if agent.startswith(OPERATOR)
     }
 

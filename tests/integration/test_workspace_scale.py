@@ -83,7 +83,7 @@ class Crowd:
         assert server is not None
         return {
             (verb, resource): count
-            for (agent, verb, resource), count in server.requests_by_user_agent.items()
+            for (agent, verb, resource), count in server.audit.requests.items()
             if agent.startswith(OPERATOR) and verb != "watch"
         }
 

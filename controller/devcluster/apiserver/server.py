@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from datetime import datetime
 
 from controller.devcluster.apiserver.authentication import User
-from controller.devcluster.apiserver.authorization import Attributes, Audit, RequestKey, review
+from controller.devcluster.apiserver.authorization import Attributes, Audit, review
 from controller.devcluster.apiserver.bodies import uid_precondition_failed, wrong_name
 from controller.devcluster.apiserver.crd import Definitions
 from controller.devcluster.apiserver.deletion import Deleter
@@ -133,11 +132,6 @@ class ApiServer:
     def on_write(self) -> list[Callable[[StoredEvent], None]]:
         """Callbacks after each transition of the store."""
         return self.store.on_write
-
-    @property
-    def requests_by_user_agent(self) -> Counter[RequestKey]:
-        """Numbers of requests by user agent, verb and resource."""
-        return self.audit.requests
 
     def compact(self) -> None:
         """Drop all history: older revisions answer 410 from now on, as after compaction."""

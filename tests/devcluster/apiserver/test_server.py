@@ -45,7 +45,7 @@ async def test_requests_are_counted_by_client_verb_and_resource(embedded):
     await embedded.get(
         embedded.path("jobs", group="batch/v1"), user_agent="two", watch="1", timeoutSeconds="1"
     )
-    assert embedded.server.requests_by_user_agent == {
+    assert embedded.server.audit.requests == {
         ("one", "list", "pods"): 2,
         ("two", "get", "pods"): 1,
         ("two", "patch", "pods/status"): 1,

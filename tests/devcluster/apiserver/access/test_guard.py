@@ -63,7 +63,7 @@ async def test_only_the_right_token_opens():
             assert await status(session, {"Authorization": wrong}) == 401
         assert await status(session) == 401
         assert await status(session, {"Impersonate-User": "kubernetes-admin"}) == 401
-        assert sum(server.requests_by_user_agent.values()) == 2
+        assert sum(server.audit.requests.values()) == 2
 
 
 async def test_plain_http_is_not_spoken():
