@@ -1,12 +1,13 @@
 """The product holds no code that only tests use.
 
 A function, class, constant or method counts as used if any other statement of the product names it,
-whichever object it asks.
+whichever object it asks, or if a template does.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 
 import pytest
@@ -21,6 +22,7 @@ CALLED_FROM_OUTSIDE = {
     "asend": "by the protocol of asynchronous generators",
     "athrow": "by the protocol of asynchronous generators",
     "converge": "by kinds of others (docs/adding-a-kind.md)",
+    "run_kinds": "by operators of others (same)",
 }
 
 
@@ -70,7 +72,9 @@ def named_by(node: ast.stmt) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_everything_in_the_product_is_used_by_the_product():
-    defined, used = set[str](), set[str]()
+    templates = (p for each in ("*.svg", "*.html") for p in (ROOT / "controller").rglob(each))
+    defined = set[str]()
+    used = {word for path in templates for word in re.findall(r"\w+", path.read_text())}
     for each in statements():
         own = {name for name in defined_by(each) if not name.startswith("__")}
         defined |= own
