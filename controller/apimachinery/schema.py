@@ -101,14 +101,17 @@ class SchemaTable:
             known = self._encoded[name, *arguments] = msgspec.json.encode(built)
         return msgspec.json.decode(known)
 
+    def _named(self, type_: str) -> Schema:
+        name, arguments = _call(type_)
+        return self.schema(name, *arguments)
+
     def _built(self, row: _Row) -> Schema:
         """Return the schema of a line with all below it."""
         built: Schema = {}
         unbuilt = [(row, built)]
         while unbuilt:
             row, schema = unbuilt.pop()
-            name, arguments = _call(row.type)
-            schema |= _TYPES[name] if name in _TYPES else self.schema(name, *arguments)
+            schema |= _TYPES[row.type] if row.type in _TYPES else self._named(row.type)
             unbuilt += self._apply(row, schema)
         return built
 

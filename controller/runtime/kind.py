@@ -178,6 +178,8 @@ def owned_by(reads: CacheReader, resource: Resource[T], owner: OwnerIdentity) ->
     namespace has it too; it belongs to nobody, and the garbage collector deletes it.
     """
     found = reads.by_index(resource, OWNER_INDEX, owner.uid)
+    if not found:
+        return found
     namespace = owner.namespace if resource.namespaced else ""
     return [each for each in found if each.metadata.namespace == namespace]
 
