@@ -140,7 +140,7 @@ def _with_next_names(seen: JobObservation, reads: CacheReader) -> JobObservation
     revision at which only one attempt can start.
     """
     meta = seen.job.metadata
-    used = {each.get("rayClusterName") for each in seen.status.get("attempts", ())}
+    used = [each.get("rayClusterName") for each in seen.status.get("attempts", ())]
     attempt = unused_moment(meta, used, reads)
     return replace(
         seen,

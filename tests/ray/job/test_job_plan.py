@@ -99,6 +99,8 @@ def test_a_name_that_an_attempt_had_or_that_is_there_does_not_come_back():
     name = status_of(Scene("", runs_on="").plan())["rayClusterName"]
     had = {"attempts": [{"number": 1, "rayClusterName": name}]}
     assert status_of(Scene("", runs_on="", status=had).plan())["rayClusterName"] != name
+    odd = {"attempts": [{"number": 1, "rayClusterName": ["a"]}]}
+    assert status_of(Scene("", runs_on="", status=odd).plan())["rayClusterName"] == name
     there = Scene("", runs_on="")
     there.reads.add(RAYCLUSTERS, cluster(name=name, owner="somebody"))
     assert status_of(there.plan())["rayClusterName"] != name
