@@ -304,6 +304,15 @@ def test_a_pod_that_drained_before_the_strategy_was_changed_holds_nothing():
     assert (find_condition(told, "PodsUpToDate") or {})["reason"] == "Recreating"
 
 
+@pytest.mark.parametrize(("autoscaling", "count"), [(True, 0), (False, 3)])
+def test_an_autoscalers_edit_does_not_release_a_replacement_that_is_held(
+    autoscaling: bool, count: int
+):
+    obj = upgraded(enableInTreeAutoscaling=autoscaling)
+    edit = with_meta(obj, generation=2)
+    assert len(deleted(recreated(edit, HELD | {"observedGeneration": 1}))) == count
+
+
 def test_an_outdated_head_is_never_stamped_with_the_hash_of_another_specification():
     """Else a replacement of more pods than one batch has would end half-way."""
     made = recreated(with_meta(upgraded(), generation=2))
