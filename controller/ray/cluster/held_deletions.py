@@ -119,22 +119,19 @@ def unexplained_number(seen: ClusterObservation) -> str:
             f"generation {generation} of the specification asked for {before} workers and now "
             f"asks for {now}, without an edit"
         )
-    if _may_be_of_autoscaler(seen):
-        return f"an edit, perhaps by an autoscaler, asks for {now} workers instead of {before}"
     return ""
 
 
-def _may_be_of_autoscaler(seen: ClusterObservation) -> bool:
-    """Return whether an edit explains nothing, as deletions are held beside an autoscaler."""
-    return seen.desired.spec.autoscaling and seen.is_true(DELETION_HELD)
-
-
 def held_since(seen: ClusterObservation) -> str:
-    """Return why deletions stay held until the next edit, empty if they do not."""
+    """Return why deletions stay held, whatever the numbers say; empty if they do not."""
     held = seen.condition(DELETION_HELD)
     generation = seen.cluster.metadata.generation
-    if held.get("status") == "True" and held.get("observedGeneration") == generation:
+    if held.get("status") != "True":
+        return ""
+    if held.get("observedGeneration") == generation:
         return f"deletions are held since generation {generation} of the specification was observed"
+    if seen.desired.spec.autoscaling:
+        return f"deletions are held, and generation {generation} is perhaps an autoscaler's edit"
     return ""
 
 
@@ -241,8 +238,6 @@ def doubt_of_recreation(seen: ClusterObservation) -> str:
         return "it was not edited since the status was written"
     if lost := fields_that_make_pods(seen.definition):
         return f"the installed definition lacks {', '.join(lost)}"
-    if _may_be_of_autoscaler(seen):
-        return "deletions were held, and the edit is perhaps one of an autoscaler"
     return held_since(seen)
 
 

@@ -221,6 +221,14 @@ def test_an_autoscalers_edit_does_not_release_what_is_held():
         assert len(deleted(made)) == expected
 
 
+@pytest.mark.parametrize("before", [4, 6, None])
+def test_what_is_held_stays_held_whatever_number_an_autoscaler_asks_for(before: int | None):
+    """A group that is gone counts for less than those that grow."""
+    grown = with_groups({"replicas": 6}, enableInTreeAutoscaling=True)
+    obj = with_meta(observed(grown, before, HELD | {"observedGeneration": 1}), generation=2)
+    assert deleted(plan(kept(obj, *workers(2), *OF_A_GROUP_THAT_IS_GONE))) == []
+
+
 def test_a_restored_specification_ends_the_hold():
     before = kept(observed(with_groups({"replicas": 3}), 3, HELD), *workers(3))
     status = stored(before, plan(before))
