@@ -17,7 +17,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from controller.apimachinery.conditions import find_condition
 from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS
@@ -221,7 +220,7 @@ class Referee:
             group: [self._worker(seen, pod, doomed, stamped, wishes) for pod in pods]
             for group, pods in seen.workers.items()
         }
-        turns = find_condition(seen.conditions, TURNS) or {}
+        turns = seen.condition(TURNS)
         for group, members in workers.items():
             editions = {wish.edition(group) for wish in wishes}
             mixed = any(len({w.edition, *editions}) > 1 for w in members)
