@@ -428,6 +428,7 @@ BUILTIN_COLUMNS: dict[str, tuple[Column, ...]] = {
         field("Available", "status.availableReplicas", 0),
         AGE,
     ),
+    "leases.coordination.k8s.io": (NAME, field("Holder", "spec.holderIdentity"), AGE),
     "persistentvolumeclaims": (
         NAME,
         field("Status", "status.phase"),

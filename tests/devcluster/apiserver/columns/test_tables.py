@@ -138,6 +138,14 @@ async def test_services(api, spec, expected):
     assert found == expected
 
 
+async def test_leases_show_who_holds_them(api):
+    """The runbook of the alert about a missing leader asks for them."""
+    path = api.path("leases", "leader", group="coordination.k8s.io/v1")
+    lease = {"metadata": {"name": "leader"}, "spec": {"holderIdentity": "pod_1"}}
+    await api.create(api.path("leases", group="coordination.k8s.io/v1"), lease)
+    assert (await cells(api, path))["Holder"] == "pod_1"
+
+
 async def test_events(api):
     event = {
         "metadata": {"name": "a"},
