@@ -101,17 +101,17 @@ class SchemaTable:
             known = self._encoded[name, *arguments] = msgspec.json.encode(built)
         return msgspec.json.decode(known)
 
-    def _named(self, type_: str) -> Schema:
-        name, arguments = _call(type_)
-        return self.schema(name, *arguments)
-
     def _built(self, row: _Row) -> Schema:
         """Return the schema of a line with all below it."""
         built: Schema = {}
         unbuilt = [(row, built)]
         while unbuilt:
             row, schema = unbuilt.pop()
-            schema |= _TYPES[row.type] if row.type in _TYPES else self._named(row.type)
+            if row.type in _TYPES:
+                schema |= _TYPES[row.type]
+            else:
+                name, arguments = _call(row.type)
+                schema |= self.schema(name, *arguments)
             unbuilt += self._apply(row, schema)
         return built
 
