@@ -18,7 +18,8 @@ the specification was not edited, or if the definition that has read the edit la
 What a pod's own state or `workersToDelete` demands needs no explanation. Deletions stay held while
 the generation is the same: a definition that is complete again does not restore dropped fields;
 only the user can, who may also delete the pods. Edits of an autoscaler change the generation too,
-so they do not explain deletions that are already held; what it no longer needs, it names.
+so they do not explain deletions that are already held; what it no longer needs, it names. A number
+counts as explained too once no group can have more workers than it asks for.
 """
 
 from __future__ import annotations
@@ -94,8 +95,6 @@ def explains_rolling(definition: InstalledDefinition) -> bool:
 
 
 # Doubts whether the groups in a specification are what the user wrote.
-#
-# `held_deletions.py` defines when a number is explained, and what happens to unexplained deletions.
 
 
 def doubts_groups(seen: ClusterObservation) -> bool:
