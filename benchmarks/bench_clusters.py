@@ -10,7 +10,7 @@ import time
 
 from benchmarks.virtual import run_virtual
 from controller.devcluster.nodes import NodeSettings
-from controller.runtime.logs import configure_logging
+from controller.runtime.settings import configure_logging
 from tests.integration.harness import OPERATOR, embedded_world
 
 CLUSTERS = 100

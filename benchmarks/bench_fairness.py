@@ -34,8 +34,7 @@ from controller.devcluster.apiserver import StoredEvent
 from controller.kube.transport import RawResponse, Request, Transport
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.cluster import RayClusterKind
-from controller.runtime.logs import configure_logging
-from controller.runtime.settings import Settings
+from controller.runtime.settings import Settings, configure_logging
 from tests.integration.harness import OPERATOR, World, embedded_world, example_cluster
 from tests.lab.control_plane import SERVERS
 from tests.lab.programs import why_missing

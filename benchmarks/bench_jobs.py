@@ -12,7 +12,7 @@ import time
 from msgspec import Struct
 
 from controller.devcluster.nodes import NodeSettings
-from controller.runtime.logs import configure_logging
+from controller.runtime.settings import configure_logging
 from tests.integration.crowds import DEAD, LIVE, Crowd
 from tests.integration.harness import embedded_world
 

@@ -12,7 +12,7 @@ import time
 
 from benchmarks.virtual import run_virtual
 from controller.runtime.controller import Controller
-from controller.runtime.logs import configure_logging
+from controller.runtime.settings import configure_logging
 from tests.integration.harness import embedded_world
 
 CLUSTERS = 50

@@ -11,8 +11,8 @@ from benchmarks.virtual import run_virtual
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import AnyCluster
 from controller.ray.dashboard.actors import DashboardActors
-from controller.runtime.logs import configure_logging
 from controller.runtime.plan import Plan
+from controller.runtime.settings import configure_logging
 from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
 

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from benchmarks.virtual import run_virtual
 from controller.ray.api.raycluster import RayCluster
 from controller.ray.cluster import ClusterCollector
-from controller.runtime.collectors import write_metrics
+from controller.runtime.health import write_metrics
 
 CLUSTERS = 3_000
 

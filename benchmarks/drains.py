@@ -49,7 +49,7 @@ from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.names import DASHBOARD_PORT
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.rayservice import RAYSERVICES
-from controller.runtime.logs import configure_logging
+from controller.runtime.settings import configure_logging
 from tests.lab.control_plane import SERVERS
 from tests.lab.programs import path_of, why_missing
 from tests.lab.running import running

@@ -14,7 +14,7 @@ from importlib import import_module
 from types import FrameType
 from typing import Any, TypeVar
 
-from controller.runtime.logs import shift_level
+from controller.runtime.settings import shift_level
 
 # Signals: the first asks for a clean stop, the second ends the process at once.
 #

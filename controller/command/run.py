@@ -46,8 +46,7 @@ from controller.runtime.elector import (
     election_client,
 )
 from controller.runtime.kind import Kind
-from controller.runtime.logs import configure_logging
-from controller.runtime.settings import Settings
+from controller.runtime.settings import Settings, configure_logging
 
 LEASE_NAME: Final = "ray-operator-leader"
 

@@ -4,8 +4,8 @@ The public modules, the only ones that other packages import (`make lint` checks
 
 - `client`: the verbs of the API, typed by resource.
 - `resources`, `objects`, `errors`: what is read, its typed views, and the exceptions.
-- `transport`: the seam to a server, which tests replace; `http` implements it, and imports aiohttp
-  for dashboards too.
+- `transport`: requests, responses, and the seam to a server, which tests replace; `http`
+  implements it, and imports aiohttp for dashboards too.
 - `credentials`: the interface, and those of a pod; `kubeconfig` finds those of the process.
 - `source`: lists and watches for informers, and which optional APIs a server has.
 

@@ -11,14 +11,20 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from controller.kube import responses, transport
+from controller.kube import transport
 from controller.kube.errors import OutcomeUnknown, UnexpectedResponse, WriteUnconfirmed
 from controller.kube.limits import FairLimiter, RateLimiter
 from controller.kube.objects import KubeObject, ObjectList
 from controller.kube.resources import PODS, Resource
-from controller.kube.responses import MAX_RETRY_AFTER, Response
 from controller.kube.sender import Pauses, Sender
-from controller.kube.transport import Chunks, ClientMetrics, Request, Transport
+from controller.kube.transport import (
+    MAX_RETRY_AFTER,
+    Chunks,
+    ClientMetrics,
+    Request,
+    Response,
+    Transport,
+)
 from informers import Clock
 
 T = TypeVar("T", bound=KubeObject)
@@ -116,12 +122,12 @@ class Client:
     async def get(self, resource: Resource[T], namespace: str, name: str) -> T:
         """Read one object."""
         answer = await self._read(resource.path(namespace, _non_empty(name)))
-        return responses.decode_object(answer.body, resource)
+        return transport.decode_object(answer.body, resource)
 
     async def get_raw(self, resource: Resource[T], namespace: str, name: str) -> dict[str, Any]:
         """Read one object as plain data: complete, so that it can be changed and `replace`d."""
         answer = await self._read(resource.path(namespace, _non_empty(name)))
-        return responses.decode_plain(answer.body, resource.kind)
+        return transport.decode_plain(answer.body, resource.kind)
 
     async def list(
         self,
@@ -142,7 +148,7 @@ class Client:
             limit=limit,
             continue_=continue_,
         )
-        return responses.decode_list(answer.body, resource)
+        return transport.decode_list(answer.body, resource)
 
     async def list_metadata(
         self,
@@ -161,7 +167,7 @@ class Client:
         answer = await self._list(
             resource, namespace, label_selector=label_selector, limit=limit, continue_=continue_
         )
-        return responses.decode_metadata_list(answer.body, resource)
+        return transport.decode_metadata_list(answer.body, resource)
 
     async def read_log_tail(
         self,
@@ -265,7 +271,7 @@ class Client:
             options["propagationPolicy"] = propagation
         path = resource.path(namespace, _non_empty(name))
         answer = await self._send(_with_body("DELETE", path, options, transport.JSON))
-        status = responses.parse_status(answer)
+        status = transport.parse_status(answer)
         if status is not None:
             return None
         return _confirmed(answer, resource)
@@ -282,7 +288,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
         timeout: float = PROXY_TIMEOUT,  # noqa: ASYNC109  part of the public time budget
-        limit: int = responses.MAX_BODY,
+        limit: int = transport.MAX_BODY,
     ) -> Response:
         """Send a request to the service or pod `name:port` through the API server.
 
@@ -297,8 +303,8 @@ class Client:
         proxied = resource.path(namespace, _non_empty(target), "proxy")
         request = Request(method, f"{proxied}/{path.lstrip('/')}", query or {}, headers or {}, body)
         answer = await self._sender.send_once(request, timeout=timeout, limit=limit)
-        if not answer.ok and responses.parse_status(answer) is not None:
-            raise responses.error_from_response(answer)
+        if not answer.ok and transport.parse_status(answer) is not None:
+            raise transport.error_from_response(answer)
         return answer
 
     async def request_json(
@@ -322,7 +328,7 @@ class Client:
         answer = await self._send(request)
         if answer.headers.get("content-type", "").startswith("text/plain"):
             return answer.body.decode(errors="replace")
-        return responses.decode_plain(answer.body)
+        return transport.decode_plain(answer.body)
 
     async def read_page(self, path: str, query: Mapping[str, str]) -> bytes:
         """Return the body of one GET, which is not retried: for readers with their own back-off."""
@@ -330,7 +336,7 @@ class Client:
             Request("GET", path, query), flow=self.flow, timeout=LIST_TIMEOUT, repeat=False
         )
         if not answer.ok:
-            raise responses.error_from_response(answer)
+            raise transport.error_from_response(answer)
         return answer.body
 
     @asynccontextmanager
@@ -346,8 +352,8 @@ class Client:
         async with self._sender.stream(request, start_timeout=self._timeout) as answer:
             status, headers, chunks = answer
             if not 200 <= status < 300:
-                body = await responses.read_body(status, chunks)
-                raise responses.error_from_response(Response(status, headers, body))
+                body = await transport.read_body(status, chunks)
+                raise transport.error_from_response(Response(status, headers, body))
             content_type = headers.get("content-type", "")
             if not content_type.startswith("application/json"):
                 raise UnexpectedResponse(f"{request}: a stream of {content_type or 'unknown type'}")
@@ -386,7 +392,7 @@ class Client:
             request, flow=self.flow, timeout=timeout, on_silence=self.on_silence
         )
         if not answer.ok:
-            raise responses.error_from_response(answer)
+            raise transport.error_from_response(answer)
         return answer
 
     async def _write(
@@ -416,13 +422,13 @@ def _with_body(
     query: Mapping[str, str] | None = None,
 ) -> Request:
     return Request(
-        method, path, query or {}, {"content-type": content_type}, responses.encode(body)
+        method, path, query or {}, {"content-type": content_type}, transport.encode(body)
     )
 
 
 def _confirmed(answer: Response, resource: Resource[T]) -> T:
     """Return the object in the response to a write; without it the outcome is unknown."""
     try:
-        return responses.decode_object(answer.body, resource)
+        return transport.decode_object(answer.body, resource)
     except UnexpectedResponse as error:
         raise WriteUnconfirmed(f"HTTP {answer.status}: {error}") from error

@@ -10,8 +10,7 @@ from typing import NamedTuple, TypeAlias
 from msgspec import Struct
 
 from controller.kube.errors import NotSent
-from controller.kube.responses import sleep_until
-from controller.kube.transport import Request
+from controller.kube.transport import Request, sleep_until
 from informers import Clock
 
 # Lanes: requests of one verb on one resource in one namespace, which succeed or fail alike.

@@ -19,7 +19,6 @@ from operator import attrgetter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from controller.kube import responses
 from controller.kube.errors import (
     NotSent,
     OutcomeUnknown,
@@ -28,18 +27,25 @@ from controller.kube.errors import (
     WriteUnconfirmed,
 )
 from controller.kube.limits import FairLimiter, Lane, RateLimiter, Slot, lane_of
-from controller.kube.responses import (
+from controller.kube.transport import (
+    MAX_ATTEMPTS,
     MAX_BODY,
     MAX_LIST,
     MAX_RETRY_AFTER,
+    NO_METRICS,
+    RESET_DELAY,
+    Chunks,
+    ClientMetrics,
+    Request,
     Response,
+    Transport,
     excerpt,
+    is_retryable,
     parse_status,
     read_body,
     retry_after,
     sleep_until,
 )
-from controller.kube.transport import NO_METRICS, Chunks, ClientMetrics, Request, Transport
 from controller.kube.transport import RawResponse as RawAnswer
 from informers import Clock
 
@@ -180,7 +186,7 @@ class Sender:
         timeout: float,
         metrics: ClientMetrics | None = None,
         rate_limiter: RateLimiter | None = None,
-        longest_pause: float = responses.MAX_RETRY_AFTER,
+        longest_pause: float = MAX_RETRY_AFTER,
     ) -> None:
         self._transport = transport
         self._headers = {"user-agent": user_agent, "accept": "application/json"}
@@ -215,7 +221,7 @@ class Sender:
         lane = lane_of(request)
         limit = self._timeout if timeout is None else timeout
         deadline = self._clock.time() + limit
-        attempts_left = responses.MAX_ATTEMPTS if repeat else 1
+        attempts_left = MAX_ATTEMPTS if repeat else 1
         if flow:
             attempts_left = min(attempts_left, 2 if request.method == "GET" else 1)
         while True:
@@ -243,7 +249,7 @@ class Sender:
             self._metrics.record_retry(
                 request.method, "<error>" if answer is None else str(answer.status)
             )
-            await responses.sleep_until(self._clock, self._clock.time() + wait)
+            await sleep_until(self._clock, self._clock.time() + wait)
 
     async def send_once(
         self,
@@ -348,14 +354,12 @@ class Sender:
     def _wait_before_repeating(self, request: Request, answer: Response | None) -> float | None:
         """Return the seconds after which `request` may be sent again, None if it must not be."""
         if answer is None:
-            return responses.RESET_DELAY if request.method == "GET" else None
-        wait = responses.retry_after(answer.headers)
+            return RESET_DELAY if request.method == "GET" else None
+        wait = retry_after(answer.headers)
         if wait is None or answer.ok:
             return None
         status = parse_status(answer)
-        repeat = responses.is_retryable(
-            request.method, answer.status, status.reason if status else ""
-        )
+        repeat = is_retryable(request.method, answer.status, status.reason if status else "")
         return min(wait, self._longest_pause) if repeat else None
 
 

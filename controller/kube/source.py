@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from controller.kube import responses
 from controller.kube.client import Client
 from controller.kube.errors import (
     NotFound,
@@ -21,6 +20,7 @@ from controller.kube.errors import (
     UnexpectedResponse,
 )
 from controller.kube.resources import Resource
+from controller.kube.transport import check_kind
 from informers import (
     ConnectionRefused,
     Disconnected,
@@ -62,7 +62,7 @@ class ResourceSource:
         """Return the body of one page; see `informers.Source.list`."""
         with translate_errors():
             body = await self._client.read_page(self._path, {**self._selectors, **query})
-            responses.check_kind(body, self._list_kind)
+            check_kind(body, self._list_kind)
         return body
 
     @asynccontextmanager

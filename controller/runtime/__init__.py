@@ -10,8 +10,8 @@ The public modules, the only ones that other packages import (`make lint` checks
 - `definitions`: what an installed definition lacks of the fields that a kind needs.
 - `election`, `elector`: who may write, and a candidate for that with its Lease.
 - `debug`: the debug page.
-- `collectors`: bases of Prometheus collectors that are computed from current state.
-- `operator`, `settings`, `logs`, `metrics`: for the command that starts a process.
+- `metrics`: bases of Prometheus collectors that are computed from current state.
+- `operator`, `settings`: for the command that starts a process; `settings` has its log too.
 
 They are modules rather than names of this package because their costs differ: a kind needs no
 more than `kind` and `plan`, `operator` loads aiohttp and the Prometheus client.

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable, Iterator
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -18,9 +20,10 @@ from aiohttp import hdrs
 from aiohttp.web_exceptions import HTTPForbidden, HTTPMethodNotAllowed, HTTPNotFound
 from aiohttp.web_response import Response
 from aiohttp.web_server import Server
+from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
-from controller.runtime.collectors import write_metrics
 from controller.runtime.kind import ManagerMisuse
 
 if TYPE_CHECKING:
@@ -318,3 +321,51 @@ class DebugServer(HttpListener):
 def _without_port(host: str) -> str:
     name, colon, port = host.rpartition(":")
     return name.lower() if colon and port.isdecimal() else host.lower()
+
+
+# Writes all metrics of a registry as text, in slices between which the event loop runs.
+
+SAMPLES: Final = 100
+"""Samples that are written before the event loop runs again."""
+
+
+async def write_metrics(registry: CollectorRegistry, encode: Callable[[Collector], bytes]) -> bytes:
+    """Return the text of all metrics.
+
+    A family that is collected in several parts of the same name is written as one. Families are
+    read at different times, so they may show different moments.
+    """
+    end = encode(_Families(()))
+    texts: dict[str, list[bytes]] = {}
+    for family in registry.collect():
+        for part in _parts(family):
+            text = encode(_Families((part,))).removesuffix(end)
+            written = texts.setdefault(family.name, [])
+            written.append(_without_header(text) if written else text)
+            await asyncio.sleep(0)
+    return b"".join(text for written in texts.values() for text in written) + end
+
+
+class _Families(Collector):
+    """A collector of families that exist already."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def _parts(family: Metric) -> Iterator[Metric]:
+    """Yield the family in parts of at most `SAMPLES`; one part if it has none."""
+    for start in range(0, max(1, len(family.samples)), SAMPLES):
+        part = copy(family)
+        part.samples = family.samples[start : start + SAMPLES]
+        yield part
+
+
+def _without_header(text: bytes) -> bytes:
+    """Return the lines of samples, which follow those of help, type and unit."""
+    while text.startswith(b"#"):
+        text = text.partition(b"\n")[2]
+    return text

@@ -9,7 +9,10 @@ cancelled.
 from __future__ import annotations
 
 import asyncio
+import gc
+from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -17,9 +20,11 @@ import structlog
 
 from controller.runtime.caches import Caches
 from controller.runtime.controller import Controller
+from controller.runtime.debug import EventLoop
 from controller.runtime.election import AlwaysLeader, Election
 from controller.runtime.kind import LeadershipLost, ManagerMisuse, StopTimeout
-from workqueue import Clock
+from controller.runtime.metrics import RuntimeMetrics
+from workqueue import Clock, TimerHandle
 
 WORKING_SHARE = 0.8
 """Part of the grace period in which work in flight may finish; then it is cancelled (MGR-9)."""
@@ -304,3 +309,120 @@ class Writers:
             confirming.cancel()
             stopped.cancel()
             await asyncio.wait({confirming, stopped})
+
+
+# Measures the lag of the event loop and the pauses of the garbage collector; reads the clock.
+
+PERIOD = 1.0
+"""Seconds between two measurements of the lag."""
+
+_REMEMBERED = 60
+"""Number of measurements to remember: those of a minute."""
+
+
+class Monitor:
+    """Measures until stopped. A `manager.Runnable`.
+
+    Args:
+        time_of_day: read every period, so that it notices jumps even if nothing else reads it.
+    """
+
+    name = "monitor"
+
+    def __init__(
+        self,
+        metrics: RuntimeMetrics,
+        *,
+        clock: Clock,
+        time_of_day: TimeOfDay,
+    ) -> None:
+        self._metrics = metrics
+        self._clock = clock
+        self._time_of_day = time_of_day
+        self._stopped = asyncio.Event()
+        self._timer: TimerHandle | None = None
+        self._pause_began = 0.0
+        self._lags: deque[float] = deque(maxlen=_REMEMBERED)
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Measure until stopped."""
+        gc.callbacks.append(self._on_collection)
+        self._schedule()
+        ready()
+        try:
+            await self._stopped.wait()
+        finally:
+            gc.callbacks.remove(self._on_collection)
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def stop(self) -> None:
+        """Stop measuring."""
+        self._stopped.set()
+
+    def lag(self) -> EventLoop:
+        """Return the lag of the last minute, the section `event_loop` of the debug page."""
+        if not self._lags:
+            return EventLoop(None, None)
+        return EventLoop(round(self._lags[-1], 3), round(max(self._lags), 3))
+
+    def _schedule(self) -> None:
+        due = self._clock.time() + PERIOD
+        self._timer = self._clock.call_at(due, lambda: self._measure(due))
+
+    def _measure(self, due: float) -> None:
+        lag = max(0.0, self._clock.time() - due)
+        self._metrics.loop_lag.observe(lag)
+        self._lags.append(lag)
+        self._time_of_day()
+        self._schedule()
+
+    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._pause_began = self._clock.time()
+        else:
+            pause = self._clock.time() - self._pause_began
+            self._metrics.gc_pauses.labels(info["generation"]).observe(pause)
+
+
+# The time of day, which notices when it jumps.
+#
+# Timers run on the monotonic clock; deadlines and schedules are times of day. When one of the two
+# jumps (the time is corrected, or the machine was suspended), timers end at the wrong moment, and
+# the difference of two times of day is not the time that has passed.
+
+CLOCK_JUMP = 5.0
+"""Seconds by which the time of day may differ from what the monotonic clock expects."""
+
+
+class TimeOfDay:
+    """The time of day. A jump is reported before any later time is returned.
+
+    Args:
+        on_jump: called with the seconds of the jump and the time after it.
+    """
+
+    def __init__(
+        self,
+        wall: Callable[[], datetime],
+        *,
+        clock: Clock,
+        on_jump: Callable[[float, datetime], None],
+    ) -> None:
+        self._wall = wall
+        self._clock = clock
+        self._on_jump = on_jump
+        self._offset = self._offset_of(wall())
+
+    def __call__(self) -> datetime:
+        """Return the time of day, UTC."""
+        now = self._wall()
+        jump = self._offset_of(now) - self._offset
+        if abs(jump) > CLOCK_JUMP:
+            self._offset += jump
+            self._on_jump(jump, now)
+        return now
+
+    def _offset_of(self, now: datetime) -> float:
+        """Return the seconds between the time of day and the monotonic clock."""
+        return now.timestamp() - self._clock.time()

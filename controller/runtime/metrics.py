@@ -5,26 +5,24 @@ All are registered in the registry that is passed in; nothing is global.
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import sys
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
-from typing import Any, Literal
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
 
 from controller.kube.client import Client
+from controller.kube.objects import ObjectMeta
 from controller.kube.resources import Resource
 from controller.kube.transport import ClientMetrics
-from controller.runtime.collectors import StateCollector
-from controller.runtime.debug import EventLoop
 from controller.runtime.expectations import ExpectationStatistics
 from controller.runtime.recorder import RecorderStatistics
-from workqueue import Clock, TimerHandle, Workers
+from workqueue import Workers
 
 ResultLabel = Literal["success", "error", "requeue", "requeue_after"]
 
@@ -39,6 +37,92 @@ RECONCILE_BUCKETS = (
 # fmt: on
 PHASE_BUCKETS = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
 PAUSE_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+# Bases of collectors that compute their metrics from current state at each scrape.
+#
+# Nothing is counted in advance, so no series outlives the object that it measures.
+
+T = TypeVar("T")
+
+
+class StateCollector(Collector, ABC, Generic[T]):
+    """Metrics of one value; give it to `CollectorRegistry.register`."""
+
+    def __init__(self, read: Callable[[], T]) -> None:
+        self._read = read
+
+    @abstractmethod
+    def metrics(self, current: T, /) -> Iterable[Metric]:
+        """Return the metrics of a value."""
+
+    def describe(self) -> Iterable[Metric]:
+        """Name nothing before the first scrape, so that registering reads nothing."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the metrics of the present value."""
+        return self.metrics(self._read())
+
+
+_IDENTITY: Final = ("name", "namespace", "uid")
+"""Labels of a metric about one object, as KubeRay names them."""
+
+
+def object_gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    """Return a gauge with a sample for each object, labelled with `identity` and these labels."""
+    return GaugeMetricFamily(name, text, labels=[*_IDENTITY, *labels])
+
+
+def identity(meta: ObjectMeta) -> list[str]:
+    """Return the values of the labels that tell an object from any other."""
+    return [meta.name, meta.namespace, meta.uid]
+
+
+OBJECTS: Final = 25
+"""Objects whose metrics are computed before the event loop may run again."""
+
+
+class ObjectCollector(StateCollector[Iterable[T]]):
+    """Metrics of all cached objects of a kind.
+
+    An object with unexpected contents, from which no metric can be made, is left out.
+    """
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the metrics of the present objects: every family once for `OBJECTS` objects.
+
+        They are computed on demand, so a scrape can let others run between them.
+        """
+        objects = list(self._read())
+        for start in range(0, max(1, len(objects)), OBJECTS):
+            yield from self._sound_metrics(objects[start : start + OBJECTS])
+
+    def _sound_metrics(self, objects: list[T]) -> list[Metric]:
+        found = self._metrics(objects)
+        if found is None:
+            sound = [each for each in objects if self._metrics([each]) is not None]
+            found = list(self.metrics(sound))
+        return found
+
+    def _metrics(self, objects: list[T]) -> list[Metric] | None:
+        """Return the metrics, None if they cannot be made or written."""
+        try:
+            found = list(self.metrics(objects))
+            for sample in (each for metric in found for each in metric.samples):
+                _written(sample)
+        except Exception:  # noqa: BLE001  whatever an object holds, the others have metrics
+            return None
+        return found
+
+    def describe(self) -> Iterable[Metric]:
+        """Return the families without samples, with which a registry detects name clashes."""
+        return self.metrics(())
+
+
+def _written(sample: Sample) -> str:
+    """Return the sample as text; raise an error if a label is None or the value is not a number."""
+    return f"{''.join(sample.labels.values())} {float(sample.value)}"
 
 
 class RuntimeMetrics:
@@ -241,123 +325,6 @@ class EventCollector(StateCollector["RecorderStatistics"]):
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"manta_expectations_{name}", text, value=value)
-
-
-# Measures the lag of the event loop and the pauses of the garbage collector; reads the clock.
-
-PERIOD = 1.0
-"""Seconds between two measurements of the lag."""
-
-_REMEMBERED = 60
-"""Number of measurements to remember: those of a minute."""
-
-
-class Monitor:
-    """Measures until stopped. A `manager.Runnable`.
-
-    Args:
-        time_of_day: read every period, so that it notices jumps even if nothing else reads it.
-    """
-
-    name = "monitor"
-
-    def __init__(
-        self,
-        metrics: RuntimeMetrics,
-        *,
-        clock: Clock,
-        time_of_day: TimeOfDay,
-    ) -> None:
-        self._metrics = metrics
-        self._clock = clock
-        self._time_of_day = time_of_day
-        self._stopped = asyncio.Event()
-        self._timer: TimerHandle | None = None
-        self._pause_began = 0.0
-        self._lags: deque[float] = deque(maxlen=_REMEMBERED)
-
-    async def run(self, ready: Callable[[], None]) -> None:
-        """Measure until stopped."""
-        gc.callbacks.append(self._on_collection)
-        self._schedule()
-        ready()
-        try:
-            await self._stopped.wait()
-        finally:
-            gc.callbacks.remove(self._on_collection)
-            if self._timer is not None:
-                self._timer.cancel()
-
-    def stop(self) -> None:
-        """Stop measuring."""
-        self._stopped.set()
-
-    def lag(self) -> EventLoop:
-        """Return the lag of the last minute, the section `event_loop` of the debug page."""
-        if not self._lags:
-            return EventLoop(None, None)
-        return EventLoop(round(self._lags[-1], 3), round(max(self._lags), 3))
-
-    def _schedule(self) -> None:
-        due = self._clock.time() + PERIOD
-        self._timer = self._clock.call_at(due, lambda: self._measure(due))
-
-    def _measure(self, due: float) -> None:
-        lag = max(0.0, self._clock.time() - due)
-        self._metrics.loop_lag.observe(lag)
-        self._lags.append(lag)
-        self._time_of_day()
-        self._schedule()
-
-    def _on_collection(self, phase: str, info: dict[str, int]) -> None:
-        if phase == "start":
-            self._pause_began = self._clock.time()
-        else:
-            pause = self._clock.time() - self._pause_began
-            self._metrics.gc_pauses.labels(info["generation"]).observe(pause)
-
-
-# The time of day, which notices when it jumps.
-#
-# Timers run on the monotonic clock; deadlines and schedules are times of day. When one of the two
-# jumps (the time is corrected, or the machine was suspended), timers end at the wrong moment, and
-# the difference of two times of day is not the time that has passed.
-
-CLOCK_JUMP = 5.0
-"""Seconds by which the time of day may differ from what the monotonic clock expects."""
-
-
-class TimeOfDay:
-    """The time of day. A jump is reported before any later time is returned.
-
-    Args:
-        on_jump: called with the seconds of the jump and the time after it.
-    """
-
-    def __init__(
-        self,
-        wall: Callable[[], datetime],
-        *,
-        clock: Clock,
-        on_jump: Callable[[float, datetime], None],
-    ) -> None:
-        self._wall = wall
-        self._clock = clock
-        self._on_jump = on_jump
-        self._offset = self._offset_of(wall())
-
-    def __call__(self) -> datetime:
-        """Return the time of day, UTC."""
-        now = self._wall()
-        jump = self._offset_of(now) - self._offset
-        if abs(jump) > CLOCK_JUMP:
-            self._offset += jump
-            self._on_jump(jump, now)
-        return now
-
-    def _offset_of(self, now: datetime) -> float:
-        """Return the seconds between the time of day and the monotonic clock."""
-        return now.timestamp() - self._clock.time()
 
 
 # Metrics of clients for Prometheus, under the names that client-go gave them.

@@ -39,23 +39,20 @@ from controller.runtime.executor import Executor
 from controller.runtime.expectations import Expectations
 from controller.runtime.health import DebugServer, Health, MonitoringServer
 from controller.runtime.kind import Kind, RuntimeFailure, leaves, missing_members
-from controller.runtime.logs import current_level
 from controller.runtime.lookups import LookupReader
-from controller.runtime.manager import Group, Manager, Runnable, Writers
+from controller.runtime.manager import Group, Manager, Monitor, Runnable, TimeOfDay, Writers
 from controller.runtime.metrics import (
     ClientCollector,
     EventCollector,
     ExpectationCollector,
-    Monitor,
     RuntimeMetrics,
-    TimeOfDay,
 )
 from controller.runtime.overlay import metadata_of
 from controller.runtime.plan import Event
 from controller.runtime.record import Owner
 from controller.runtime.recorder import Recorder
 from controller.runtime.schemas import InstalledSchemas
-from controller.runtime.settings import Settings, parse_address
+from controller.runtime.settings import Settings, current_level, parse_address
 from controller.runtime.writer import Writer
 from informers import Clock, InformerMetrics, Undecodable
 from informers.prometheus import InformerCollector, InformerLabels

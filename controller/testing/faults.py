@@ -14,9 +14,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from controller.kube import responses
 from controller.kube.errors import NotSent, OutcomeUnknown
-from controller.kube.transport import Chunks, RawResponse, Request, Transport
+from controller.kube.transport import Chunks, RawResponse, Request, Transport, sleep_until
 from controller.testing.faulty_watch import Delivery, FaultyWatch
 from controller.testing.journal import (
     Attributes,
@@ -290,7 +289,7 @@ class FaultyTransport:
             callback(entry)
 
     async def _sleep(self, seconds: float) -> None:
-        await responses.sleep_until(self._clock, self._clock.time() + seconds)
+        await sleep_until(self._clock, self._clock.time() + seconds)
 
 
 def _after_event_fault(delivery: Delivery, fault: EventFault) -> Delivery:

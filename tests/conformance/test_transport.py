@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import pytest
 
-from controller.kube import errors, responses
+from controller.kube import errors
 from controller.kube.credentials import StaticCredentials
 from controller.kube.http import HttpTransport, Timeouts
 from controller.kube.resources import PODS
 from controller.kube.source import ResourceSource
-from controller.kube.transport import Request
+from controller.kube.transport import MAX_ATTEMPTS, Request
 from informers import Disconnected, Expired, Failed, Malformed, Throttled
 from tests.kube.fakes import POD, FakeTransport, answer, chunks, client, status_body
 from tests.kube.servers import HoldingServer
@@ -109,7 +109,7 @@ async def test_at_most_ten_attempts_are_made():
     transport = FakeTransport(busy(429, "1"))
     with pytest.raises(errors.TooManyRequests) as caught:
         await get(transport, timeout=1000)
-    assert len(transport.requests) == responses.MAX_ATTEMPTS == 10
+    assert len(transport.requests) == MAX_ATTEMPTS == 10
     assert caught.value.retry_after == 1.0
 
 

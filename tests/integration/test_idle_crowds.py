@@ -16,7 +16,7 @@ import pytest
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard.actors import DashboardActors
-from controller.runtime.logs import configure_logging
+from controller.runtime.settings import configure_logging
 from controller.testing.faults import DelayedRequest, Rule
 from tests.integration.harness import World, cluster_of, embedded_world, example_cluster, role
 from tests.integration.test_idle_clusters import options

@@ -17,8 +17,7 @@ import pytest
 from controller.kube.errors import NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import PODS, Resource
-from controller.kube.responses import Response, parse_status, read_body
-from controller.kube.transport import Request
+from controller.kube.transport import Request, Response, parse_status, read_body
 from tests.integration.harness import REAL_KUBECONFIG, World, cluster_of, is_ready
 
 pytestmark = [pytest.mark.real_only, pytest.mark.timeout(240)]

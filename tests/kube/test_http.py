@@ -32,9 +32,8 @@ from controller.kube.http import (
     limit_read_buffers,
 )
 from controller.kube.resources import PODS
-from controller.kube.responses import MAX_BODY
 from controller.kube.source import ResourceSource
-from controller.kube.transport import Request
+from controller.kube.transport import MAX_BODY, Request
 from controller.runtime.election import FencedTransport
 from controller.runtime.metrics import RestClientMetrics
 from controller.runtime.watches import ASK

@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from controller.kube import errors, responses
+from controller.kube import errors
 from controller.kube.client import Client
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS, SERVICES
 from controller.kube.source import ResourceSource
+from controller.kube.transport import MAX_BODY, MAX_LIST
 from controller.ray.api import RAYCLUSTERS
 from informers import Codec, SourceError
 from tests.kube.fakes import HTML, POD, POD_LIST, FakeTransport, answer, client, status_body
@@ -196,11 +197,11 @@ async def test_an_error_body_is_read_to_a_bound_only():
 @pytest.mark.parametrize(
     ("call", "most", "error"),
     [
-        (get, responses.MAX_BODY, errors.UnexpectedResponse),
-        (read_list, responses.MAX_LIST, errors.UnexpectedResponse),
-        (create, responses.MAX_BODY, errors.WriteUnconfirmed),
-        (patch, responses.MAX_BODY, errors.WriteUnconfirmed),
-        (delete, responses.MAX_BODY, errors.WriteUnconfirmed),
+        (get, MAX_BODY, errors.UnexpectedResponse),
+        (read_list, MAX_LIST, errors.UnexpectedResponse),
+        (create, MAX_BODY, errors.WriteUnconfirmed),
+        (patch, MAX_BODY, errors.WriteUnconfirmed),
+        (delete, MAX_BODY, errors.WriteUnconfirmed),
     ],
 )
 async def test_an_answer_without_end_is_read_to_a_bound_only(call, most: int, error):

@@ -14,7 +14,7 @@ import pytest
 import structlog
 
 from controller.apimachinery.redaction import HIDDEN
-from controller.runtime.logs import configure_logging, current_level, shift_level
+from controller.runtime.settings import configure_logging, current_level, shift_level
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.runtime.metrics import CLOCK_JUMP, Monitor, RuntimeMetrics, TimeOfDay
+from controller.runtime.manager import CLOCK_JUMP, Monitor, TimeOfDay
+from controller.runtime.metrics import RuntimeMetrics
 
 
 class _Wall:

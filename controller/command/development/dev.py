@@ -61,8 +61,7 @@ from controller.kube.objects import Pod
 from controller.kube.resources import CRDS, PODS
 from controller.ray.api import FeatureGates, custom_resource_definitions
 from controller.ray.api.feature_gates import CLUSTER_FLEET, WORKSPACE
-from controller.runtime.logs import configure_logging
-from controller.runtime.settings import LogLevel, Settings
+from controller.runtime.settings import LogLevel, Settings, configure_logging
 
 # Announces where Ray's dashboards can be reached from this machine.
 

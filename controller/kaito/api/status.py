@@ -15,7 +15,7 @@ from controller.apimachinery.custom_object import CustomObject, conditions_of, d
 from controller.kaito.api.inferenceset import InferenceSet
 from controller.kaito.api.workspace import Workspace
 from controller.runtime import reasons
-from controller.runtime.collectors import StateCollector
+from controller.runtime.metrics import StateCollector
 from controller.runtime.plan import Failure, StatusPatch, verb_of
 from controller.runtime.reasons import refusal_of, remedy_of, with_remedy
 

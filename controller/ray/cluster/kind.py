@@ -69,8 +69,8 @@ from controller.ray.dashboard.probes import ProbeSubscription
 from controller.ray.head import OUR_JOBS, RAY_PODS, Identity, named_cluster
 from controller.ray.pods import PodBuilder
 from controller.ray.settings import CERT_MANAGER, RaySettings
-from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 from controller.runtime.kind import CacheReader, Kind, Owned
+from controller.runtime.metrics import ObjectCollector, identity, object_gauge
 from controller.runtime.plan import ExternalSource, Failure, Plan, StatusPatch
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from controller.runtime.collectors import StateCollector
+from controller.runtime.metrics import StateCollector
 
 
 class DashboardStatistics(Struct, frozen=True):

@@ -27,8 +27,8 @@ from controller.ray.api.rayclusterfleet import RayClusterFleet
 from controller.ray.diagnosis.writes import failure_cause
 from controller.ray.fleet.observe import Copy, FleetObservation
 from controller.ray.pods.hashes import is_outdated
-from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 from controller.runtime.definitions import REMEDY, set_fields_known, unknown_field_events
+from controller.runtime.metrics import ObjectCollector, identity, object_gauge
 from controller.runtime.plan import Event, Failure, StatusPatch
 
 # Types and reasons of a fleet's conditions.

@@ -26,9 +26,9 @@ from controller.ray.job.observe import WATCHES, JobSources, observe_job
 from controller.ray.job.plan import definition_reader, is_left_as_it_is, plan_job
 from controller.ray.job.status import current_status
 from controller.ray.settings import RaySettings
-from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 from controller.runtime.definitions import remember
 from controller.runtime.kind import CacheReader, Kind, Owned
+from controller.runtime.metrics import ObjectCollector, identity, object_gauge
 from controller.runtime.plan import ExternalSource, Failure, Plan, StatusPatch
 
 

@@ -44,9 +44,9 @@ from controller.ray.service.observe import WATCHES, ServiceSources, observe_serv
 from controller.ray.service.plan import plan_service
 from controller.ray.service.status import current_status, without_generation
 from controller.ray.settings import RaySettings
-from controller.runtime.collectors import ObjectCollector, identity, object_gauge
 from controller.runtime.definitions import is_left_as_it_is, remember
 from controller.runtime.kind import CacheReader, Kind
+from controller.runtime.metrics import ObjectCollector, identity, object_gauge
 from controller.runtime.plan import ExternalSource, Failure, Plan, StatusPatch
 
 

@@ -10,9 +10,8 @@ from prometheus_client import CollectorRegistry
 from controller.kube import errors
 from controller.kube.limits import Lane, lane_of
 from controller.kube.resources import PODS
-from controller.kube.responses import Response
 from controller.kube.sender import MAX_GENERAL_PAUSE, REFUSED_READS, Pauses
-from controller.kube.transport import Request
+from controller.kube.transport import Request, Response
 from controller.runtime.metrics import ClientCollector
 from tests.kube.fakes import FakeTransport, answer, client, status_body
 

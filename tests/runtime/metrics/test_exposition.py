@@ -20,9 +20,10 @@ from prometheus_client.registry import Collector
 
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import PODS
-from controller.runtime.collectors import ObjectCollector, identity, object_gauge, write_metrics
 from controller.runtime.debug import EventLoop
 from controller.runtime.expectations import ExpectationStatistics
+from controller.runtime.health import write_metrics
+from controller.runtime.manager import Monitor
 from controller.runtime.metrics import (
     PAUSE_BUCKETS,
     PHASE_BUCKETS,
@@ -30,8 +31,10 @@ from controller.runtime.metrics import (
     ClientCollector,
     EventCollector,
     ExpectationCollector,
-    Monitor,
+    ObjectCollector,
     RuntimeMetrics,
+    identity,
+    object_gauge,
 )
 from controller.runtime.recorder import RecorderStatistics
 

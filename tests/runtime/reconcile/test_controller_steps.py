@@ -18,10 +18,9 @@ from structlog.testing import capture_logs
 
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.controller import Controller
+from controller.runtime.controller import Controller, ReconcileLog
 from controller.runtime.execution import PlanExecution, PlanOutcome, Result
 from controller.runtime.kind import Owned, Terminal
-from controller.runtime.logs import ReconcileLog
 from controller.runtime.metrics import RuntimeMetrics
 from controller.runtime.plan import (
     Event,

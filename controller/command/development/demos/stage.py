@@ -40,8 +40,7 @@ from controller.kube.resources import PODS, SERVICES, Resource
 from controller.kube.transport import Request
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
 from controller.ray.api.names import DASHBOARD_PORT
-from controller.runtime.logs import configure_logging
-from controller.runtime.settings import Settings
+from controller.runtime.settings import Settings, configure_logging
 
 Json = dict[str, Any]
 

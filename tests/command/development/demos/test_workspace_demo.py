@@ -26,7 +26,7 @@ from controller.devcluster.apiserver.store import Stored, StoredEvent
 from controller.devcluster.karpenter import ProvisionedClaim
 from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kube.errors import KubeError, Status, StatusError
-from controller.kube.responses import Response
+from controller.kube.transport import Response
 from controller.runtime.metrics import RuntimeMetrics
 from tests.command.development.demos.test_view import playing
 
