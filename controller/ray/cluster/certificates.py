@@ -214,23 +214,23 @@ def _no_api(missing: Sequence[Any]) -> Cause:
 
 def _not_issued(name: str, present: Certificate | None) -> Cause | None:
     """Return why pods wait for a certificate; None if it is as its specification says."""
-    scope, begun, said = child_scope(CERTIFICATES, name), None, "it does not exist yet"
+    scope, begun, detail = child_scope(CERTIFICATES, name), None, "it does not exist yet"
     if present is not None:
         ready = next((c for c in present.status.conditions if c.type == "Ready"), None)
         generation, begun = present.metadata.generation, present.metadata.creation_timestamp
-        said = "cert-manager has said nothing of it yet"
+        detail = "cert-manager has said nothing of it yet"
         if ready is not None:
             if ready.status == "True" and ready.observed_generation in {generation, None}:
                 return None
             if ready.status == "True":
-                begun, said = None, "cert-manager has not read its last change yet"
+                begun, detail = None, "cert-manager has not read its last change yet"
             else:
                 begun = ready.last_transition_time
-                said = f"{ready.reason}: {ready.message or 'without a message'}"
+                detail = f"{ready.reason}: {ready.message or 'without a message'}"
     return Cause(
         reasons.CERTIFICATE_PENDING,
         scope,
-        f"pods wait until it is issued; {said}",
+        f"pods wait until it is issued; {detail}",
         blocks_head=True,
         since=time_of(begun),
         event="MTLSCertsNotReady",
@@ -287,12 +287,12 @@ def expiring(seen: ClusterObservation) -> tuple[tuple[Note, ...], float | None]:
     if began:
         first = min(began.values()) + LIFETIME
         listed = _some(name for name, start in began.items() if start + _USED <= now)
-        words = f"the certificate with which they began ends at {rfc3339(first)}: delete these pods"
-        due.append((first - RENEWED_BEFORE, f"{listed}: {words} before, the head last"))
+        hint = f"the certificate with which they began ends at {rfc3339(first)}: delete these pods"
+        due.append((first - RENEWED_BEFORE, f"{listed}: {hint} before, the head last"))
     notes = [Note(EXPIRES_SOON, sentence) for moment, sentence in due if moment <= now]
-    strangers = _some(name for name, start in began.items() if since is not None and start < since)
-    if strangers:
-        notes.append(Note(_AUTHORITY_REPLACED, f"{strangers}: {_REPLACED}"))
+    former = _some(name for name, start in began.items() if since is not None and start < since)
+    if former:
+        notes.append(Note(_AUTHORITY_REPLACED, f"{former}: {_REPLACED}"))
     return tuple(notes), seen.seconds_until(moment for moment, _ in due)
 
 

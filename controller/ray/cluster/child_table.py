@@ -246,8 +246,8 @@ def observe_children(
     for note, of_head in missing_objects(desired, reads):
         found.append(note)
         if of_head and not has_head:
-            words = f"{note.message}; the head is not created before it exists"
-            found.append(Cause(reasons.REQUIRED_OBJECT_MISSING, HEAD, words, blocks_head=True))
+            message = f"{note.message}; the head is not created before it exists"
+            found.append(Cause(reasons.REQUIRED_OBJECT_MISSING, HEAD, message, blocks_head=True))
     idle = desired.spec.suspend or seen.is_true(SUSPENDED)
     groups = NO_GROUPS  # what a suspended cluster has is kept for its resumption, as in KubeRay
     if not idle:
@@ -303,8 +303,8 @@ def _findings(child: Child, observed: ObservedChild, *, has_head: bool) -> Itera
 def _without_groups(groups: ObservedGroups) -> Iterator[Cause]:
     """Yield why a gang cannot start: without its group the scheduler would start a part of it."""
     if groups.unserved:
-        words = f"{groups.unserved}; no pod starts before"
-        yield Cause(reasons.SCHEDULING_GROUP_MISSING, "cluster", words, blocks_head=True)
+        message = f"{groups.unserved}; no pod starts before"
+        yield Cause(reasons.SCHEDULING_GROUP_MISSING, "cluster", message, blocks_head=True)
     for sentence in groups.taken:
         yield Cause(reasons.NAME_TAKEN, "cluster", sentence, blocks_head=True)
     if groups.awaited:
@@ -422,7 +422,7 @@ def repair_children(seen: ClusterObservation) -> Iterator[Write]:
 def child_events(seen: ClusterObservation) -> Iterator[Event]:
     """Yield events about children that only a person can repair, if no condition names them yet."""
     condition = seen.condition(CHILDREN_AS_SPECIFIED)
-    if tells(condition, seen.children.notes_in_words):
+    if tells(condition, seen.children.notes_message):
         return
     for note in seen.children.notes:
         if not tells(condition, note.message):

@@ -338,6 +338,6 @@ class ObservedChildren(msgspec.Struct, frozen=True):
     notes: tuple[Note, ...] = ()
 
     @property
-    def notes_in_words(self) -> str:
+    def notes_message(self) -> str:
         """The sentences of the notes, as the condition has them."""
         return "; ".join(note.message for note in self.notes)

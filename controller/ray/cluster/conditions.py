@@ -36,7 +36,7 @@ from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.pods import draining_since
 from controller.ray.cluster.rolling_units import set_turns
 from controller.ray.cluster.rollout import AT_REST, STUCK, GroupUpgrade, Rollout, Verdict
-from controller.ray.diagnosis.pod import saying
+from controller.ray.diagnosis.pod import with_quote
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.diagnosis.writes import failure_message, failure_reason
 from controller.ray.pods.environment import is_gpu, requests_of
@@ -151,11 +151,11 @@ def _container_reason(head: Pod, message: str) -> tuple[str, str]:
         state = container.state.waiting or container.state.terminated
         if state is None:
             continue
-        words = [message, saying(container.name, state.message or state.reason)]
+        clauses = [message, with_quote(container.name, state.message or state.reason)]
         last = container.last_state.terminated
         if last is not None:
-            words.append(f"it last ended with exit code {last.exit_code} ({last.reason})")
-        return state.reason or "ContainersNotReady", "; ".join(filter(None, words))
+            clauses.append(f"it last ended with exit code {last.exit_code} ({last.reason})")
+        return state.reason or "ContainersNotReady", "; ".join(filter(None, clauses))
     return "ContainersNotReady", message
 
 
@@ -311,12 +311,12 @@ def _is_settled(each: GroupUpgrade) -> bool:
 
 def _counts(seen: ClusterObservation, each: GroupUpgrade) -> str:
     status = _group_status(seen, each)
-    words = (
+    clauses = (
         f"group {status['name']}: {status['updated']} of {status['desired']} pods updated, "
         f"{status['ready']} ready, {status['outdated']} outdated"
     )
     since = status.get("drainingSince")
-    return f"{words}, draining since {since}" if since else words
+    return f"{clauses}, draining since {since}" if since else clauses
 
 
 def _group_status(seen: ClusterObservation, each: GroupUpgrade) -> dict[str, Any]:

@@ -140,8 +140,8 @@ def waiting_for(seen: AnyCluster) -> str:
     meta = seen.cluster.metadata
     if labels.REDIS_CLEANUP_FINALIZER in meta.finalizers:
         what = _redis_cleanup(seen)
-        told = f"being deleted; waiting for {what}, until {rfc3339(deadline_of(seen.cluster))}"
-        return ": ".join(filter(None, (told, why_no_pod(seen.cleanup))))
+        waiting = f"being deleted; waiting for {what}, until {rfc3339(deadline_of(seen.cluster))}"
+        return ": ".join(filter(None, (waiting, why_no_pod(seen.cleanup))))
     if meta.finalizers:
         return f"being deleted; held by the finalizers {', '.join(meta.finalizers)}"
     return "being deleted"

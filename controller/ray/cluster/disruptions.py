@@ -86,10 +86,10 @@ def observe_disruptions(seen: ClusterObservation, reads: CacheReader) -> dict[st
     for pod in seen.all_pods:
         if pod.metadata.uid in seen.history.condemned:
             continue
-        name = pod.spec.node_name
-        going = disruption_of(pod, reads.get(_RAY_NODES, name) if reads_nodes and name else None)
-        if going is not None:
-            found[pod.metadata.uid] = going
+        name = pod.spec.node_name if reads_nodes else ""
+        disruption = disruption_of(pod, reads.get(_RAY_NODES, name) if name else None)
+        if disruption is not None:
+            found[pod.metadata.uid] = disruption
     return found
 
 
@@ -102,12 +102,12 @@ def announce(seen: ClusterObservation, taken: Collection[str]) -> Iterator[Write
         if not head.metadata.terminating and head.metadata.name not in taken:
             yield from _mark(seen, head)
     for pod in seen.all_workers:
-        going, meta = seen.disruptions.get(pod.metadata.uid), pod.metadata
-        if going is None or meta.terminating or meta.name in taken:
+        disruption, meta = seen.disruptions.get(pod.metadata.uid), pod.metadata
+        if disruption is None or meta.terminating or meta.name in taken:
             continue
         if draining_since((pod,)) is None:
-            stamps = draining_now(seen) | {labels.DISRUPTION: going.why}
-            serves, event = labels.SERVE in (meta.labels or {}), taken_away(pod, going.why)
+            stamps = draining_now(seen) | {labels.DISRUPTION: disruption.why}
+            serves, event = labels.SERVE in (meta.labels or {}), taken_away(pod, disruption.why)
             yield from patch_pod(seen, pod, stamps, event, leaves_service=serves)
 
 
@@ -116,8 +116,8 @@ def _mark(seen: ClusterObservation, head: Pod) -> Iterator[Write]:
 
     It is not drained: whatever else runs on the cluster needs it until its end.
     """
-    meta, going = head.metadata, seen.disruptions.get(head.metadata.uid)
-    why = going.why if going is not None else None
+    meta, disruption = head.metadata, seen.disruptions.get(head.metadata.uid)
+    why = disruption.why if disruption is not None else None
     if (meta.annotations or {}).get(labels.DISRUPTION) == why:
         return
     note = f"Head pod {meta.name} will be taken away, because {why}"

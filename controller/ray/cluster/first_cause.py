@@ -25,7 +25,7 @@ from controller.ray.cluster.held_deletions import HeldDeletions
 from controller.ray.cluster.idle import suspension_remedy
 from controller.ray.cluster.observation import ClusterObservation, PodHistory
 from controller.ray.diagnosis import reasons
-from controller.ray.diagnosis.crash_log import with_last_words
+from controller.ray.diagnosis.crash_log import with_log_tail
 from controller.ray.diagnosis.pod import (
     HEAD,
     SLOW_AFTER,
@@ -73,19 +73,19 @@ def first_cause(
     if suspension is not None:
         return min(hindrances, key=_urgency, default=suspension)
     missing = [*_children_missing(seen), *_pods_missing(seen)]
-    troubled = _troubled(seen, pod_causes, missing)
+    of_pods = _causes_of_pods(seen, pod_causes, missing)
     found = [
         *hindrances,
         *_certificates_missing(seen, holds_up=bool(missing)),
         *_head_not_selected(seen, failures),
         *_failed_writes(seen, (f for f in failures if is_inconclusive(f) and not f.unknown)),
-        *troubled,
+        *of_pods,
         *missing,
     ]
     if found:
         found += _changed_by_admission(seen)
     first = min(found, key=_urgency, default=None)
-    return None if first is None else _counted(first, troubled)
+    return None if first is None else _counted(first, of_pods)
 
 
 def _hindrances(
@@ -93,17 +93,19 @@ def _hindrances(
 ) -> list[Cause]:
     """Return the causes that hold up even a suspended cluster: writes, names, held deletions."""
     kept = list(_kept_refusal(seen, failures))
-    said = {cause.component for cause in kept}
+    kept_components = {cause.component for cause in kept}
     failed = (
         cause
         for cause in _failed_writes(seen, (f for f in failures if not is_inconclusive(f)))
-        if cause.reason is not WRITE_UNCONFIRMED or cause.component not in said
+        if cause.reason is not WRITE_UNCONFIRMED or cause.component not in kept_components
     )
     deletions = [Cause(reasons.DELETION_HELD, "cluster", held.message)] if held is not None else []
     return [*failed, *kept, *_blocked(seen), *deletions]
 
 
-def _troubled(seen: ClusterObservation, pod_causes: PodCauses, missing: list[Cause]) -> list[Cause]:
+def _causes_of_pods(
+    seen: ClusterObservation, pod_causes: PodCauses, missing: list[Cause]
+) -> list[Cause]:
     """Return the causes of the pods; of a component that loses pods repeatedly, the loss."""
     short = {cause.component for cause in missing}
     affected = short | {cause.component for cause in _that_matter(pod_causes, short=short)}
@@ -129,7 +131,7 @@ def diagnose_pods(seen: ClusterObservation) -> PodCauses:
     head_ready = any(is_ready(head) and not head.metadata.terminating for head in seen.heads)
     pods = seen.all_pods
     if seen.crash_text is not None:
-        pods = [with_last_words(pod, seen.crash_log, seen.crash_text) for pod in pods]
+        pods = [with_log_tail(pod, seen.crash_log, seen.crash_text) for pod in pods]
     found = ((pod, diagnose_pod(pod, seen.now, head_ready=head_ready)) for pod in pods)
     return _without_excused(seen, [(pod, cause) for pod, cause in found if cause is not None])
 
@@ -159,7 +161,7 @@ def _without_excused(seen: ClusterObservation, pod_causes: PodCauses) -> PodCaus
 def _lost_again(seen: ClusterObservation) -> Iterator[tuple[Pod, Cause]]:
     """Yield the last of the pods that a component has lost again and again, with the cause."""
     for each in seen.repeated_losses.values():
-        last = with_last_words(each.last, seen.crash_log, seen.crash_text)
+        last = with_log_tail(each.last, seen.crash_log, seen.crash_text)
         yield last, lost_pod_cause(last, each.rounds, each.next_try, seen.now)
 
 
@@ -179,11 +181,11 @@ def _urgency(cause: Cause) -> tuple[bool, bool, Severity, str, str, str]:
     return cause.urgency
 
 
-def _counted(first: Cause, troubled: Iterable[Cause]) -> Cause:
+def _counted(first: Cause, of_pods: Iterable[Cause]) -> Cause:
     """Return the cause with the number of further pods of its component that it concerns."""
     if first.reason.severity is Severity.IN_PROGRESS:
         return first
-    alike = Counter((cause.reason.name, cause.component) for cause in troubled)
+    alike = Counter((cause.reason.name, cause.component) for cause in of_pods)
     more = alike[first.reason.name, first.component] - 1
     if more < 1:
         return first
@@ -203,8 +205,8 @@ def _kept_refusal(seen: ClusterObservation, failures: tuple[Failure, ...]) -> It
     named = (f for f in failures if f.overdue and names_a_webhook(f))
     silent -= {component_of_target(f.write.target) for f in named}
     if part in silent:
-        words = message.removeprefix(f"{part}: ")
-        yield Cause(reason, part, words, blocks_head=not part.startswith("group "))
+        message = message.removeprefix(f"{part}: ")
+        yield Cause(reason, part, message, blocks_head=not part.startswith("group "))
 
 
 def _part_of_scope(scope: str) -> str:
@@ -218,13 +220,13 @@ def _part_of_scope(scope: str) -> str:
 def _blocked(seen: ClusterObservation) -> Iterator[Cause]:
     """Yield causes about objects that should not exist, or not in this shape."""
     for sentence in seen.unreadable:
-        words = f"{sentence}; no pod is created until it is deleted"
-        yield Cause(reasons.POD_UNREADABLE, "cluster", words, blocks_head=True)
+        message = f"{sentence}; no pod is created until it is deleted"
+        yield Cause(reasons.POD_UNREADABLE, "cluster", message, blocks_head=True)
     yield from seen.children.blocked
     if not seen.heads:
         for sentence in seen.foreign_heads:
-            words = f"{sentence}; the head is not created before that pod is gone"
-            yield Cause(reasons.FOREIGN_HEAD, HEAD, words, blocks_head=True)
+            message = f"{sentence}; the head is not created before that pod is gone"
+            yield Cause(reasons.FOREIGN_HEAD, HEAD, message, blocks_head=True)
 
 
 def _changed_by_admission(seen: ClusterObservation) -> Iterator[Cause]:
@@ -239,13 +241,13 @@ def _suspension(seen: ClusterObservation) -> Cause | None:
         author = suspension_of(seen.cluster)
         remedy = suspension_remedy(seen)
         idle = f"nobody used it (see the condition Idle), so that there are no pods; {remedy}"
-        words = idle if remedy else "spec.suspend is true, so that there are no pods"
-        words = f"{words}; {author}".removesuffix("; ")
+        message = idle if remedy else "spec.suspend is true, so that there are no pods"
+        message = f"{message}; {author}".removesuffix("; ")
     elif seen.desired.spec.suspend is None and seen.is_true(SUSPENDED):
-        words = "was suspended; set spec.suspend to false to resume it"
+        message = "was suspended; set spec.suspend to false to resume it"
     else:
         return None
-    return Cause(reasons.SUSPENDED, "cluster", words)
+    return Cause(reasons.SUSPENDED, "cluster", message)
 
 
 def _head_not_selected(seen: ClusterObservation, failures: tuple[Failure, ...]) -> Iterator[Cause]:
@@ -264,13 +266,14 @@ def _head_not_selected(seen: ClusterObservation, failures: tuple[Failure, ...]) 
         return
     what = ", ".join(f"{key}={value}" for key, value in lacking.items())
     name = service.metadata.name
-    words = f"pod {head.metadata.name} is ready, but Service {name} selects {what}, so that "
-    words += "workers, clients and the dashboard do not reach it; "
+    message = f"pod {head.metadata.name} is ready, but Service {name} selects {what}, so that "
+    message += "workers, clients and the dashboard do not reach it; "
     if any(drift.present is service for drift in seen.children.drifted):
-        words += "the operator corrects the service"
+        message += "the operator corrects the service"
     else:
-        words += f"put the labels back: {overwrite_command('label', 'pod', head.metadata, lacking)}"
-    yield Cause(reasons.HEAD_NOT_SELECTED, HEAD, words, blocks_head=True)
+        remedy = overwrite_command("label", "pod", head.metadata, lacking)
+        message += f"put the labels back: {remedy}"
+    yield Cause(reasons.HEAD_NOT_SELECTED, HEAD, message, blocks_head=True)
 
 
 def _certificates_missing(seen: ClusterObservation, *, holds_up: bool) -> Iterator[Cause]:
@@ -300,16 +303,16 @@ def _pods_missing(seen: ClusterObservation) -> Iterator[Cause]:
         present = len(pods) - terminating
         if present < count:
             wait = f"; {terminating} are still being deleted" if terminating else ""
-            words = f"{present} of {count} pods exist{wait}"
+            message = f"{present} of {count} pods exist{wait}"
             last = "~"  # whatever else is known of the part says more
-            yield Cause(reasons.PODS_MISSING, part, words, blocks_head=part == HEAD, age=last)
+            yield Cause(reasons.PODS_MISSING, part, message, blocks_head=part == HEAD, age=last)
 
 
 # The events about a cluster's readiness: one for each new first cause, and one for its end.
 #
 # The stored condition `Ready` shows what was reported before, so a restart repeats nothing. Where
-# the first cause goes to and fro, each is told of once until the cluster is ready or edited. A
-# cluster that comes up without trouble needs no event: its conditions tell that it is ready.
+# the first cause goes to and fro, each is reported once until the cluster is ready or edited. A
+# cluster that comes up without failures needs no event: its conditions tell that it is ready.
 
 BECAME_READY: Final = "RayClusterReady"
 _IN_PROGRESS: Final = frozenset(
@@ -317,20 +320,20 @@ _IN_PROGRESS: Final = frozenset(
 )
 
 
-def with_trouble(seen: ClusterObservation, history: PodHistory) -> PodHistory:
-    """Return the history, which remembers the trouble that the stored conditions name.
+def with_reported_causes(seen: ClusterObservation, history: PodHistory) -> PodHistory:
+    """Return the history, which remembers the causes that the stored conditions name.
 
-    That of earlier generations is forgotten: it is told of again.
+    That of earlier generations is forgotten: it is reported again.
     """
     ready, generation = seen.condition(READY), seen.cluster.metadata.generation
     if ready.get("status") == "True":
-        return replace(history, told=frozenset())
+        return replace(history, reported_causes=frozenset())
     if ready.get("status") != "False" or ready.get("reason") in _IN_PROGRESS:
         return history
-    told = frozenset(each for each in history.told if each[0] == generation)
+    reported = frozenset(each for each in history.reported_causes if each[0] == generation)
     if ready.get("observedGeneration") == generation:
-        told |= {(generation, *_told_in(ready))}
-    return replace(history, troubled=True, told=told)
+        reported |= {(generation, *_cause_in(ready))}
+    return replace(history, has_failed=True, reported_causes=reported)
 
 
 def readiness_events(seen: ClusterObservation, cause: Cause | None) -> tuple[Event, ...]:
@@ -341,13 +344,13 @@ def readiness_events(seen: ClusterObservation, cause: Cause | None) -> tuple[Eve
     """
     ready = seen.condition(READY)
     if cause is None:
-        comes_up = not (seen.is_true(PROVISIONED) or seen.history.troubled)
+        comes_up = not (seen.is_true(PROVISIONED) or seen.history.has_failed)
         if ready.get("status") == "True" or comes_up:
             return ()
         return (Event("Normal", BECAME_READY, "Reconcile", "The head and all workers are ready"),)
     what = (cause.reason.name, cause.component)
-    stored = ready.get("status") == "False" and _told_in(ready) == what
-    reported = stored or (seen.cluster.metadata.generation, *what) in seen.history.told
+    stored = ready.get("status") == "False" and _cause_in(ready) == what
+    reported = stored or (seen.cluster.metadata.generation, *what) in seen.history.reported_causes
     if (
         reported
         or cause.reason in {REQUIRED_OBJECT_MISSING, DELETION_HELD}
@@ -358,7 +361,7 @@ def readiness_events(seen: ClusterObservation, cause: Cause | None) -> tuple[Eve
     return (Event("Warning", reason, "Reconcile", _note(cause, reason)),)
 
 
-def _told_in(ready: Mapping[str, Any]) -> tuple[str, str]:
+def _cause_in(ready: Mapping[str, Any]) -> tuple[str, str]:
     """Return reason and component of the cause that the condition names."""
     return str(ready.get("reason")), component_of(str(ready.get("message")))
 

@@ -97,7 +97,7 @@ def explains_rolling(definition: InstalledDefinition) -> bool:
 # Doubts whether the groups in a specification are what the user wrote.
 
 
-def doubts_groups(seen: ClusterObservation) -> bool:
+def are_groups_unexplained(seen: ClusterObservation) -> bool:
     """Return whether the groups may not be what the user wrote: no rolling update runs then."""
     return bool(fields_that_make_pods(seen.definition) or unexplained_number(seen))
 
@@ -169,30 +169,30 @@ class HeldDeletions(msgspec.Struct, frozen=True):
 
 def divide(seen: ClusterObservation) -> tuple[list[PodToDelete], HeldDeletions | None]:
     """Return the workers to delete now, and those whose deletion is held."""
-    doubt = unexplained_number(seen)
+    why = unexplained_number(seen)
     allowed: list[PodToDelete] = []
     held: list[PodToDelete] = []
     for each in workers_to_delete(seen):
         is_explained = each.cause in _EXPLAINED or (
-            not doubt and explains(seen.definition, each.cause)
+            not why and explains(seen.definition, each.cause)
         )
         (allowed if is_explained else held).append(each)
     if not held:
         return allowed, None
-    doubt = doubt or f"the installed definition lacks {', '.join(seen.definition.missing)}"
-    return allowed, _held([each.pod for each in held], held[0].reason, doubt)
+    why = why or f"the installed definition lacks {', '.join(seen.definition.missing)}"
+    return allowed, _held([each.pod for each in held], held[0].reason, why)
 
 
 def held_deletions(seen: ClusterObservation) -> HeldDeletions | None:
     """Return the held deletions of a replacement of all pods, or of single workers."""
-    doubt = doubt_of_recreation(seen)
-    if doubt:
-        return _held(seen.live_pods, "the specification has changed", doubt)
+    why = why_recreation_is_held(seen)
+    if why:
+        return _held(seen.live_pods, "the specification has changed", why)
     if seen.asked_rollout is not None and seen.asked_rollout.verdict is Verdict.NOT_EXPLAINED:
         names = {*outdated_pods(seen)}  # a doubtful rollout may have none
         outdated = [pod for pod in seen.live_pods if pod.metadata.name in names]
-        doubt = "the specification was not edited since the status was written"
-        rollout = _held(outdated, "they were created from another template", doubt)
+        why = "the specification was not edited since the status was written"
+        rollout = _held(outdated, "they were created from another template", why)
         return rollout if outdated else divide(seen)[1] or rollout
     if not seen.definition.missing and not unexplained_number(seen):
         return None
@@ -227,7 +227,7 @@ def is_premature(seen: ClusterObservation, plan: Plan) -> bool:
     return is_smaller or rolls or deletes
 
 
-def doubt_of_recreation(seen: ClusterObservation) -> str:
+def why_recreation_is_held(seen: ClusterObservation) -> str:
     """Return why not to replace all pods; empty if they may be, or if that is not due."""
     if not is_recreation_due(seen):
         return ""
@@ -240,10 +240,10 @@ def doubt_of_recreation(seen: ClusterObservation) -> str:
     return held_since(seen)
 
 
-def _held(pods: Sequence[Pod], reason: str, doubt: str) -> HeldDeletions:
+def _held(pods: Sequence[Pod], reason: str, why: str) -> HeldDeletions:
     names = sorted(pod.metadata.name for pod in pods)
     message = (
-        f"{_shown(names)} would be deleted because {reason}, but {doubt}. "
+        f"{_shown(names)} would be deleted because {reason}, but {why}. "
         f"{REMEDY}; if the pods are to go, delete them, or edit the specification"
     )
     return HeldDeletions(frozenset(map(group_of, pods)), message)

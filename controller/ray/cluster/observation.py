@@ -143,7 +143,7 @@ class DesiredCluster(Struct, frozen=True):
 
 
 class DrainMemory(Struct, frozen=True):
-    """The nodes that a head was told to drain.
+    """The nodes that a head was commanded to drain.
 
     Attributes:
         head: the head that has the commands; a new one gets them again.
@@ -206,9 +206,9 @@ class PodHistory(Struct, frozen=True):
         condemned: uids of the pods that plans have deleted.
         losses: losses by scope.
         waiting: scopes in which lost pods are not replaced yet.
-        drains: the nodes that Ray was told to drain.
-        troubled: whether the condition `Ready` has named a cause that was told as an event.
-        told: generation, reason and component of these causes since the cluster was last ready or
+        drains: the nodes that Ray was commanded to drain.
+        has_failed: whether the condition `Ready` has named a cause that was reported as an event.
+        reported_causes: their generation, reason and component, since the cluster was last ready or
             edited.
     """
 
@@ -218,8 +218,8 @@ class PodHistory(Struct, frozen=True):
     losses: Mapping[str, Losses] = field(default_factory=dict[str, Losses])
     waiting: frozenset[str] = frozenset()
     drains: DrainMemory = field(default_factory=DrainMemory)
-    troubled: bool = False
-    told: frozenset[tuple[int, str, str]] = frozenset()
+    has_failed: bool = False
+    reported_causes: frozenset[tuple[int, str, str]] = frozenset()
 
     def after(self, plan: Plan) -> PodHistory:
         """Return the history after a plan was carried out."""

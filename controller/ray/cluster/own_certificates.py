@@ -68,8 +68,8 @@ def own_certificates(
     authority = _present(identity, authority_secret(identity), reads)
     if authority is None:
         scope = child_scope(SECRETS, authority_secret(identity))
-        words = "pods wait until it is issued; the authority of the cluster does not exist yet"
-        waiting = Cause(reasons.CERTIFICATE_PENDING, scope, words, blocks_head=True)
+        message = "pods wait until it is issued; the authority of the cluster does not exist yet"
+        waiting = Cause(reasons.CERTIFICATE_PENDING, scope, message, blocks_head=True)
         return tuple(children), ObservedCertificates((waiting,))
     ends = _ends(authority)
     renewals: list[Renewal] = []
@@ -196,8 +196,8 @@ def _new_certificate(
         issuer = Authority(certificate, key)
         made = issuer.issue(name, hosts, now, LIFETIME, for_clients=True)
     except (KeyError, TypeError, ValueError):  # whose text may quote what it could not read
-        words = "holds no usable authority; delete it, and then the pods of the cluster"
-        raise ValueError(f"Secret {authority.name} {words}") from None
+        message = "holds no usable authority; delete it, and then the pods of the cluster"
+        raise ValueError(f"Secret {authority.name} {message}") from None
     return _part(now + LIFETIME, certificate, made.chain, made.key)
 
 

@@ -23,7 +23,7 @@ from controller.ray.cluster.child_table import (
 )
 from controller.ray.cluster.deletion import change_finalizer, finalize
 from controller.ray.cluster.disruptions import announce, with_budgets
-from controller.ray.cluster.first_cause import with_trouble
+from controller.ray.cluster.first_cause import with_reported_causes
 from controller.ray.cluster.head_and_workers import (
     create_head,
     create_workers,
@@ -39,9 +39,9 @@ from controller.ray.cluster.head_and_workers import (
 from controller.ray.cluster.held_deletions import (
     awaits_definition,
     divide,
-    doubt_of_recreation,
     held_deletions,
     is_premature,
+    why_recreation_is_held,
 )
 from controller.ray.cluster.idle import with_idle
 from controller.ray.cluster.observation import (
@@ -77,7 +77,7 @@ def plan_cluster(seen: AnyCluster, now: datetime) -> Plan:
         return _plan_of_invalid(seen)
     if awaits_definition(seen) and not seen.cluster.metadata.terminating:
         return _wait_for_definition(seen)
-    history = with_trouble(seen, observe_losses(seen))
+    history = with_reported_causes(seen, observe_losses(seen))
     seen = with_rollout(replace(with_expiry(seen), history=history))
     plan = _plan_without_status(seen)
     plan = with_ray(replace(plan, memory=history.after(plan)), seen)
@@ -167,7 +167,7 @@ def _build(seen: ClusterObservation) -> Plan:
         return Plan(stages=stages_of(children, bindings))
     if seen.desired.spec.suspend or seen.is_true(SUSPENDED):
         return Plan(stages=stages_of([*children, *delete_latecomers(seen)], bindings))
-    if is_recreation_due(seen) and not doubt_of_recreation(seen):
+    if is_recreation_due(seen) and not why_recreation_is_held(seen):
         if not seen.pods_listed:
             return Plan(lookups=(every_pod(seen.cluster),))
         return Plan(stages=stages_of(children, bindings, *delete_everything(seen)))

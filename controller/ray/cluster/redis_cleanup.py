@@ -88,12 +88,12 @@ def state_in_redis(cluster: RayCluster, heads: Iterable[Pod]) -> str:
     variables = {str(entry.get("name")): entry for entry in entries}
     annotated = [_annotated(cluster), *map(_annotated, heads)]
     namespaces = (
-        _said(variables.get("RAY_external_storage_namespace")),
+        _value_or_source(variables.get("RAY_external_storage_namespace")),
         options.get("externalStorageNamespace"),
         *annotated,
         cluster.metadata.uid,
     )
-    address = options.get("redisAddress") or _said(variables.get("RAY_REDIS_ADDRESS"))
+    address = options.get("redisAddress") or _value_or_source(variables.get("RAY_REDIS_ADDRESS"))
     where = f" at {_CREDENTIALS.sub('://', str(address))}" if address else ""
     namespace = next((each for each in namespaces if each), "")
     return f"external storage namespace {namespace} in Redis{where}"
@@ -103,7 +103,7 @@ def _annotated(obj: KubeObject) -> str:
     return (obj.metadata.annotations or {}).get(labels.EXTERNAL_STORAGE_NAMESPACE, "")
 
 
-def _said(variable: Mapping[str, Any] | None) -> str:
+def _value_or_source(variable: Mapping[str, Any] | None) -> str:
     """Return the value of a variable, or where the kubelet takes it from; empty without one."""
     if not variable:
         return ""
@@ -157,7 +157,7 @@ def cleanup_job(desired: DesiredCluster, settings: RaySettings, *, owned: bool) 
 
 
 def _clean(ray: Body, *, login_shell: bool) -> None:
-    """Give the container its command, few resources, patience with Redis, and last words.
+    """Give the container its command, few resources, and patience with Redis.
 
     The kubelet keeps the end of the log of a Job that may be deleted before anybody reads it.
     """

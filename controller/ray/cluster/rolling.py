@@ -25,7 +25,7 @@ from controller.ray.api.pod_state import condition, is_ready, ray_status
 from controller.ray.api.upgrade_strategy import RollingUpdate
 from controller.ray.cluster.head_and_workers import live_head
 from controller.ray.cluster.held_deletions import (
-    doubts_groups,
+    are_groups_unexplained,
     explains_rolling,
 )
 from controller.ray.cluster.observation import ClusterObservation, soonest
@@ -92,7 +92,7 @@ _REMEDY: Final = (
 _SILENCE: Final = (
     "nothing is replaced while the dashboard of the head does not answer; see the log of its pod"
 )
-_DOUBT: Final = (
+_UNEXPLAINED: Final = (
     "nothing is replaced while the groups may lack what the installed definition drops; see the "
     "conditions DefinitionComplete and DeletionHeld"
 )
@@ -178,7 +178,7 @@ class _Decision(Struct, frozen=True):
     def make(self) -> Rollout:
         verdict, cause = self._verdict()
         permitted = self.seen.ray.knows_enough and not (
-            verdict in HELD or self.conflicts or self._in_doubt or self._awaits_writes()
+            verdict in HELD or self.conflicts or self._is_unexplained or self._awaits_writes()
         )
         at_a_time = self.settings.max_parallel_groups if permitted else 0
         recorded = recorded_turns(self.seen)
@@ -202,8 +202,8 @@ class _Decision(Struct, frozen=True):
 
     def _verdict(self) -> tuple[Verdict, str]:
         """Return the first verdict that applies; doubtful groups never count as done."""
-        if self._in_doubt:
-            return self._hindrance() or self._progress(_DOUBT)
+        if self._is_unexplained:
+            return self._hindrance() or self._progress(_UNEXPLAINED)
         return self._end() or self._hindrance() or self._progress()
 
     def _end(self) -> tuple[Verdict, str] | None:
@@ -211,8 +211,8 @@ class _Decision(Struct, frozen=True):
         if not self._workers_done:
             return None
         if self.head_is_outdated:
-            words = self._why_head_stays()
-            return (Verdict.HEAD_NEEDS_FAULT_TOLERANCE, words) if words else None
+            reason = self._why_head_stays()
+            return (Verdict.HEAD_NEEDS_FAULT_TOLERANCE, reason) if reason else None
         if not self.seen.is_true(UPGRADING) or self._is_served():
             return Verdict.COMPLETE, ""
         return None
@@ -230,16 +230,16 @@ class _Decision(Struct, frozen=True):
             return Verdict.RAY_DOES_NOT_ANSWER, f"{_SILENCE}: {self.seen.ray.silence}"
         return None
 
-    def _progress(self, doubt: str = "") -> tuple[Verdict, str]:
-        cause = doubt or _waits_for(self.seen, self.units, head_is_outdated=self.head_is_outdated)
+    def _progress(self, cause: str = "") -> tuple[Verdict, str]:
+        cause = cause or _waits_for(self.seen, self.units, head_is_outdated=self.head_is_outdated)
         if self.overdue_in <= 0:
             return Verdict.PROGRESS_DEADLINE_EXCEEDED, cause
         leaving = any(unit.is_leaving for each in self.units for unit in each.group.units)
         return (Verdict.DRAINING if leaving else Verdict.ROLLING), cause
 
     @property
-    def _in_doubt(self) -> bool:
-        return doubts_groups(self.seen)
+    def _is_unexplained(self) -> bool:
+        return are_groups_unexplained(self.seen)
 
     @property
     def _workers_done(self) -> bool:
@@ -403,8 +403,8 @@ def _group_waits_for(each: GroupUpgrade) -> str:
     if new:
         is_known = all(map(is_ready, each.pods[new[0]]))
         return f"waiting for {new[0]} to be {'listed by Ray as alive' if is_known else 'ready'}"
-    going = [unit.name for unit in each.group.units if unit.gone]
-    return f"waiting for {going[0]} to be gone" if going else ""
+    terminating = [unit.name for unit in each.group.units if unit.gone]
+    return f"waiting for {terminating[0]} to be gone" if terminating else ""
 
 
 def _moves(seen: ClusterObservation, units: Sequence[GroupUpgrade]) -> Iterator[datetime]:

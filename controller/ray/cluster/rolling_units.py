@@ -276,22 +276,22 @@ def with_ray(plan: Plan, seen: ClusterObservation) -> Plan:
         memory = DrainMemory(head)
     if plan.commit is not None or plan.lookups:
         return plan
-    told, commands, events = dict(memory.commands), list[HeadCommand](), list(plan.events)
+    commanded, commands, events = dict(memory.commands), list[HeadCommand](), list(plan.events)
     for leaving in (_leaving(seen), _deleted(seen)):
         nodes: dict[str, datetime] = {}
         for pod, until in leaving:
             node = seen.ray.node_of(pod)
-            if node is not None and node.alive and node.id not in told:
+            if node is not None and node.alive and node.id not in commanded:
                 nodes[node.id] = until
                 if pod.metadata.terminating:
                     events.append(taken_away(pod, seen.disruptions[pod.metadata.uid].why))
         if nodes:
             command = _drain(tuple(sorted(nodes)), min(nodes.values()), serving=_serve(seen))
-            told |= dict.fromkeys(nodes, command.id)
+            commanded |= dict.fromkeys(nodes, command.id)
             commands.append(HeadCommand(head, command))
     if not commands:
         return plan
-    kept = replace(plan.memory, drains=DrainMemory(head, told))
+    kept = replace(plan.memory, drains=DrainMemory(head, commanded))
     return replace(plan, commands=tuple(commands), memory=kept, events=tuple(events))
 
 
@@ -301,8 +301,8 @@ def _drain(nodes: tuple[str, ...], until: datetime, *, serving: bool) -> DrainNo
 
 def taken_away(pod: Pod, why: str) -> Event:
     """Return the event of the drain of a pod that others take away."""
-    words = f" before it is taken away, because {why}"
-    return drain_event(pod, words, " before they are taken away")
+    reason = f" before it is taken away, because {why}"
+    return drain_event(pod, reason, " before they are taken away")
 
 
 def _serve(seen: ClusterObservation) -> bool:
@@ -329,6 +329,6 @@ def _leaving(seen: ClusterObservation) -> Iterator[tuple[Pod, datetime]]:
 def _deleted(seen: ClusterObservation) -> Iterator[tuple[Pod, datetime]]:
     """Yield the pods that others delete, and when their processes are killed."""
     for pod in seen.all_workers:
-        going = seen.disruptions.get(pod.metadata.uid)
-        if going is not None and going.until is not None:
-            yield pod, going.until
+        disruption = seen.disruptions.get(pod.metadata.uid)
+        if disruption is not None and disruption.until is not None:
+            yield pod, disruption.until

@@ -90,14 +90,14 @@ _SETTLES: Final = 5.0
 """Minimum seconds for which a status is held back where pods were lost.
 
 A replacement that is lost at once is created, scheduled, started and lost in less time, and so
-reported once. The first loss is told at once, and so is the end of the trouble.
+reported once. The first loss is reported at once, and so is its end.
 """
 
 _SETTLES_SHARE: Final = 4
-"""While nothing new is to be told, it is held back for this part of the wait for a replacement."""
+"""Without news it is held back for this part of the wait for a replacement."""
 
 _COMES_UP_SETTLES: Final = 1.0
-"""The same where a cluster comes up without trouble: what its pods do next is written with it."""
+"""The same where a cluster comes up without failures: what its pods do next is written with it."""
 
 _OMITTED_WHEN_EMPTY: Final = _COUNTERS | {"state", "endpoints"}
 
@@ -204,9 +204,9 @@ def _settles(seen: ClusterObservation, cause: Cause | None, patch: StatusPatch) 
     """Return the seconds for which a change is held back. Nothing is replaced in a suspension."""
     losses = seen.history.losses.values()
     if losses and not seen.desired.spec.suspend:
-        is_told = _verdicts(seen.stored.fields) == _verdicts(patch.wanted)
-        is_told = is_told and not patch.events and not any(child_events(seen))
-        if cause is None or not (seen.is_recorded and is_told):
+        is_reported = _verdicts(seen.stored.fields) == _verdicts(patch.wanted)
+        is_reported = is_reported and not patch.events and not any(child_events(seen))
+        if cause is None or not (seen.is_recorded and is_reported):
             return _SETTLES if seen.repeated_losses else 0.0
         return max(_SETTLES, max(each.wait for each in losses) / _SETTLES_SHARE)
     return _COMES_UP_SETTLES if _comes_up(seen, cause, patch) else 0.0
@@ -315,9 +315,9 @@ def _conditions(
     conditions.set_provisioned(seen.all_pods, cause)
     conditions.set_ready(cause, _surplus(seen, seen.desired.spec))
     conditions.set_features(seen.desired.unsupported_fields)
-    doubts = "; ".join(seen.consistency_warnings)
-    conditions.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", doubts)
-    conditions.set_if(CHILDREN_AS_SPECIFIED, "False", "NeedsHelp", seen.children.notes_in_words)
+    warnings = "; ".join(seen.consistency_warnings)
+    conditions.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", warnings)
+    conditions.set_if(CHILDREN_AS_SPECIFIED, "False", "NeedsHelp", seen.children.notes_message)
     set_fields_known(conditions, seen.unknown_fields)
     seen.definition.set_in(conditions)
     conditions.set_if(DELETION_HELD, "True", "NotExplained", held.message if held else "")
@@ -357,7 +357,7 @@ def _held_events(seen: ClusterObservation, held: HeldDeletions | None) -> tuple[
 def _history_events(seen: ClusterObservation, notes: tuple[Note, ...]) -> Iterator[Event]:
     """Yield events about templates that are not stored, unless the condition reports it."""
     named = seen.condition(CHILDREN_AS_SPECIFIED)
-    if not tells(named, NOT_KEPT) and not tells(named, seen.children.notes_in_words):
+    if not tells(named, NOT_KEPT) and not tells(named, seen.children.notes_message):
         yield from (Event("Warning", each.event, "Reconcile", each.message) for each in notes)
 
 

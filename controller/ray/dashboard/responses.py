@@ -168,12 +168,12 @@ def submission(answer: DashboardResponse, job_id: str) -> None:
         RefusedByRay: the submission is wrong.
         UnusableResponse: anything else.
     """
-    words = _text(answer)
-    if answer.status in {400, 500} and _DUPLICATE in words and job_id in words:
+    text = _text(answer)
+    if answer.status in {400, 500} and _DUPLICATE in text and job_id in text:
         return
     check_refusal(answer)
-    if answer.status == 500 and _REFUSED_BY_AGENT in words:
-        raise RefusedByRay(last_line(words))
+    if answer.status == 500 and _REFUSED_BY_AGENT in text:
+        raise RefusedByRay(last_line(text))
     made = decoded(answer, _submission)
     if job_id not in (made.submission_id, made.job_id):
         raise UnusableResponse(f"job {job_id} was submitted, the answer names another")

@@ -45,12 +45,12 @@ def log_to_read(pods: Iterable[Pod], *, of_ready: bool = False) -> LogTail | Non
     return None
 
 
-def with_last_words(pod: Pod, log: LogTail | None, text: LogText | None) -> Pod:
+def with_log_tail(pod: Pod, log: LogTail | None, text: LogText | None) -> Pod:
     """Return the pod as if its container had left the end of its log for the kubelet."""
     if log is None or text is None or not text.text or log.pod != pod.metadata.name:
         return pod
     fields = ("init_container_statuses", "container_statuses")
-    statuses = {name: _said(getattr(pod.status, name), log, text.text) for name in fields}
+    statuses = {name: _with_message(getattr(pod.status, name), log, text.text) for name in fields}
     return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, **statuses))
 
 
@@ -66,13 +66,13 @@ def _is_silent(container: ContainerStatus) -> bool:
     return end.reason != "OOMKilled" and not last_error(end.message)
 
 
-def _said(
+def _with_message(
     statuses: Iterable[ContainerStatus], log: LogTail, text: str
 ) -> tuple[ContainerStatus, ...]:
     """Return the statuses with the text in the last end of the container that wrote the log."""
     which = "last_state" if log.previous else "state"
 
-    def said(container: ContainerStatus) -> ContainerStatus:
+    def with_message(container: ContainerStatus) -> ContainerStatus:
         state: Any = getattr(container, which)
         if container.name != log.container or state.terminated is None:
             return container
@@ -80,4 +80,4 @@ def _said(
         changed = {which: msgspec.structs.replace(state, terminated=end)}
         return msgspec.structs.replace(container, **changed)
 
-    return tuple(map(said, statuses))
+    return tuple(map(with_message, statuses))

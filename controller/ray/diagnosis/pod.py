@@ -50,12 +50,12 @@ class Finding(Struct, frozen=True):
     component: str = ""
 
 
-def saying(words: str, said: str) -> str:
-    """Return the words, and after a colon what another component said, ready to be continued."""
-    quoted = said.strip()
+def with_quote(sentence: str, quoted: str) -> str:
+    """Return the sentence, and after a colon another component's message, to be continued."""
+    quoted = quoted.strip()
     if not quoted.endswith(".."):
         quoted = quoted.removesuffix(".")
-    return f"{words}: {quoted}" if quoted else words
+    return f"{sentence}: {quoted}" if quoted else sentence
 
 
 class PodDiagnosis(Struct, frozen=True):
@@ -123,15 +123,15 @@ def not_started(diagnosis: PodDiagnosis) -> Finding | None:
         reason = _CANNOT_START.get(waiting.reason) if waiting is not None else None
         if waiting is None or reason is None:
             continue
-        said = waiting.message or waiting.reason
+        quoted = waiting.message or waiting.reason
         verb = "cannot pull the image of" if reason is reasons.IMAGE_PULL else "cannot start"
-        message = f"{verb} {title}: {said}{_remedy(diagnosis, container.name, said, reason)}"
+        message = f"{verb} {title}: {quoted}{_remedy(diagnosis, container.name, quoted, reason)}"
         return Finding(reason, message, diagnosis.since("ContainersReady"))
     return None
 
 
-def _remedy(diagnosis: PodDiagnosis, container: str, said: str, reason: Reason) -> str:
-    missing = _OBJECT_MISSING.search(said)
+def _remedy(diagnosis: PodDiagnosis, container: str, quoted: str, reason: Reason) -> str:
+    missing = _OBJECT_MISSING.search(quoted)
     if missing:
         kind = {"secret": "Secret", "configmap": "ConfigMap"}[missing[1].lower()]
         return f"; create the {kind} {missing[2]} in namespace {diagnosis.pod.metadata.namespace}"
@@ -182,7 +182,7 @@ def ending(end: ContainerStateTerminated | None) -> str:
     if end is None:
         return "ended"
     at = f" at {end.finished_at}" if end.finished_at else ""
-    return f"ended with {exit_code(end)}{at}{last_words(end)}"
+    return f"ended with {exit_code(end)}{at}{final_error(end)}"
 
 
 def exit_code(end: ContainerStateTerminated) -> str:
@@ -190,10 +190,10 @@ def exit_code(end: ContainerStateTerminated) -> str:
     return f"exit code {end.exit_code} ({end.reason or 'Error'})"
 
 
-def last_words(end: ContainerStateTerminated) -> str:
+def final_error(end: ContainerStateTerminated) -> str:
     """Return the line of its termination message that states the error, to end a sentence."""
-    said = last_error(end.message)
-    return f", saying: {said}" if said else ""
+    quoted = last_error(end.message)
+    return f", saying: {quoted}" if quoted else ""
 
 
 TERMINATION_MARGIN: Final = timedelta(seconds=30)
@@ -286,7 +286,7 @@ def _ended(diagnosis: PodDiagnosis) -> Finding | None:
             return out_of_memory(diagnosis, title, container.name, end)
     why = f" ({status.reason})" if status.reason else ""
     ended = f"has ended{why}{'' if status.message else _exits(diagnosis)}"
-    message = f"{saying(ended, status.message)}{ITS_REPLACEMENT}"
+    message = f"{with_quote(ended, status.message)}{ITS_REPLACEMENT}"
     if status.reason == "Evicted":
         return Finding(reasons.EVICTED, message)
     failed = status.phase == "Failed"
@@ -322,18 +322,18 @@ def _unscheduled(diagnosis: PodDiagnosis) -> Finding | None:
     if scheduled is None or scheduled.status != "False":
         return None
     since = time_of(scheduled.last_transition_time)
-    said = _without_preemption(scheduled.message)
+    quoted = _without_preemption(scheduled.message)
     if scheduled.reason == "SchedulingGated":
-        message = saying("waits until its scheduling gates are removed", said)
+        message = with_quote("waits until its scheduling gates are removed", quoted)
         return Finding(reasons.SCHEDULING_GATED, message, since)
-    missing = _CLAIM_MISSING.search(said)
+    missing = _CLAIM_MISSING.search(quoted)
     if missing:
         message = f"needs PersistentVolumeClaim {missing[1]}, which does not exist; create it"
         return Finding(reasons.VOLUME_CLAIM_MISSING, message, since)
-    if "unbound immediate PersistentVolumeClaims" in said:
-        message = f"{saying('waits for a volume', said)}; see `kubectl describe pvc`"
+    if "unbound immediate PersistentVolumeClaims" in quoted:
+        message = f"{with_quote('waits for a volume', quoted)}; see `kubectl describe pvc`"
         return Finding(reasons.VOLUME_CLAIM_UNBOUND, message, since)
-    return Finding(reasons.UNSCHEDULABLE, saying("cannot be scheduled", said), since)
+    return Finding(reasons.UNSCHEDULABLE, with_quote("cannot be scheduled", quoted), since)
 
 
 def _without_preemption(message: str) -> str:

@@ -53,14 +53,14 @@ def failure_cause(failure: Failure, *, has_head: bool, nouns: EventNouns = KUBER
     target = failure.write.target
     component = component_of_target(target)
     reason = refusal_of(failure)
-    said = f"{_what_failed(failure.write)}: {_stable(failure)}"
+    detail = f"{_what_failed(failure.write)}: {_stable(failure)}"
     return Cause(
         reason,
         component,
         failure.message
         if reason is reasons.REPEATEDLY_DELETED
         else with_remedy(
-            said, _of_metadata(failure) or remedy_of(failure, _REMEDIES | _sizing(failure))
+            detail, _of_metadata(failure) or remedy_of(failure, _REMEDIES | _sizing(failure))
         ),
         blocks_head=component == HEAD or not (has_head or target.resource is PODS),
         event=_event_reason(failure.write, nouns),
@@ -142,8 +142,8 @@ def _sizing(failure: Failure) -> dict[Reason, str]:
     changes = [_INJECTED[name] for name in names if name in _INJECTED]
     if own:
         changes.insert(0, f"change the resources of container {', '.join(own)} in the pod template")
-    words = "; ".join(changes)
-    return {reasons.LIMIT_RANGE_VIOLATED: f"{words}, or ask for another LimitRange"}
+    sizing = "; ".join(changes)
+    return {reasons.LIMIT_RANGE_VIOLATED: f"{sizing}, or ask for another LimitRange"}
 
 
 def _with(body: Mapping[str, Any], bound: tuple[str, str, str]) -> Iterator[str]:
@@ -309,8 +309,8 @@ def lost_pod_cause(pod: Pod, rounds: int, next_try: datetime, now: datetime) -> 
         return _deletion(pod, outlook)
     cause = diagnose_pod(pod, now, head_ready=False)
     assert cause is not None  # one that has ended is not ready
-    said = cause.detail.removesuffix(ITS_REPLACEMENT)
-    return replace(cause, detail=f"{said}; {outlook}", age="")
+    detail = cause.detail.removesuffix(ITS_REPLACEMENT)
+    return replace(cause, detail=f"{detail}; {outlook}", age="")
 
 
 def _deletion(pod: Pod, outlook: str) -> Cause:

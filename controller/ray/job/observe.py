@@ -21,7 +21,7 @@ from controller.ray.children.child_cluster import child_cluster_name, unused_mom
 from controller.ray.children.services import stable_head_service_name
 from controller.ray.dashboard.commands import CommandDone, Dashboards
 from controller.ray.dashboard.probes import JobProbe
-from controller.ray.diagnosis.crash_log import log_to_read, with_last_words
+from controller.ray.diagnosis.crash_log import log_to_read, with_log_tail
 from controller.ray.diagnosis.writes import refused_creates
 from controller.ray.head import (
     OUR_JOBS,
@@ -173,8 +173,8 @@ def _with_cluster(seen: JobObservation, reads: CacheReader, sources: JobSources)
         cluster_spec=spec,
         foreign_cluster=foreign,
         stale_clusters=tuple(each for each in owned if each.metadata.name != seen.cluster_name),
-        head=head and replace(head, pod=with_last_words(head.pod, log, text)),
-        ended_head=ended and with_last_words(ended, log, text),
+        head=head and replace(head, pod=with_log_tail(head.pod, log, text)),
+        ended_head=ended and with_log_tail(ended, log, text),
         head_log=log if text is None else None,
         gcs_fault_tolerant=fault_tolerant,
     )

@@ -356,7 +356,7 @@ def _submission_failed(seen: JobObservation) -> str:
     if refused:
         return f"Ray did not accept the job: {refused}"
     last = last_error(seen.log.text) if seen.log is not None else ""
-    words = "" if last else seen.submitter.last_words
+    words = "" if last else seen.submitter.final_error
     return (
         f"the submitter failed ({seen.submitter.failure or 'no reason given'}){words}, and Ray "
         f"does not know submission id {seen.job_id}{f'; its log ends with: {last}' if last else ''}"

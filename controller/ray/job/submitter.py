@@ -25,7 +25,7 @@ from controller.ray.api.ray_options import read_entrypoint_resources, read_runti
 from controller.ray.api.raycluster import ClusterSpec
 from controller.ray.api.rayjob import RAYJOBS, JobSpec, RayJob, SubmissionMode
 from controller.ray.dashboard import JobSubmission
-from controller.ray.diagnosis.pod import exit_code, last_words, saying
+from controller.ray.diagnosis.pod import exit_code, final_error, with_quote
 from controller.ray.head import HeadIncarnation
 from controller.ray.job.facts import SubmitterFact
 from controller.ray.pods.features import add_token_to_container, add_token_to_pod
@@ -343,7 +343,7 @@ class SubmitterState(msgspec.Struct, frozen=True):
     Attributes:
         ended: time of its end; None while it runs.
         failure: description of its failure; empty if it did not fail.
-        last_words: what its container said to the kubelet at the end: `, saying: ...`.
+        final_error: what its container said to the kubelet at the end: `, saying: ...`.
         log: request that reads the end of its log; None if it has none.
         unstarted: whether its Job has had no pod so far.
         never_ran: whether no container of its Job that submits has been started so far.
@@ -353,7 +353,7 @@ class SubmitterState(msgspec.Struct, frozen=True):
     fact: SubmitterFact = SubmitterFact.NONE
     ended: datetime | None = None
     failure: str = ""
-    last_words: str = ""
+    final_error: str = ""
     log: LogTail | None = None
     unstarted: bool = False
     never_ran: bool = False
@@ -405,7 +405,7 @@ def _job(job: Job, pods: Sequence[Pod]) -> SubmitterState:
         return SubmitterState(SubmitterFact.SUCCEEDED, end.at, log=log, outlived=not end.finished)
     last = exit_code(end.last) if end.last else _removed(pods)
     why = "; ".join(filter(None, (last, end.reason)))
-    words = last_words(end.last) if end.last else ""
+    words = final_error(end.last) if end.last else ""
     return SubmitterState(SubmitterFact.FAILED, end.at, why, words, log, outlived=not end.finished)
 
 
@@ -417,7 +417,7 @@ def _has_not_started(pod: Pod, container: str) -> bool:
 def _removed(pods: Sequence[Pod]) -> str:
     """Return why the kubelet ended a pod before its containers did; empty if it did not."""
     ends = [pod.status for pod in pods if pod.status.phase == "Failed" and pod.status.reason]
-    return saying(ends[-1].reason, ends[-1].message) if ends else ""
+    return with_quote(ends[-1].reason, ends[-1].message) if ends else ""
 
 
 def submitting_container(job: Job) -> str:
@@ -453,5 +453,5 @@ def _ended_container(status: ContainerStatus, log: LogTail, *, restarts: bool) -
             return SubmitterState(SubmitterFact.ACTIVE, log=log)
     if end is None:
         return SubmitterState(SubmitterFact.ACTIVE, log=log)
-    at, words = time_of(end.finished_at), last_words(end)
+    at, words = time_of(end.finished_at), final_error(end)
     return SubmitterState(SubmitterFact.FAILED, at, exit_code(end), words, log)

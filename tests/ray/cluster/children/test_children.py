@@ -284,7 +284,7 @@ def test_notes_that_no_message_has_room_for_are_reported_once():
     seen = replace(seen, children=replace(seen.children, notes=notes))
     assert len([*child_events(seen)]) == 99
     conditions = ClusterConditions((), 1, NOW)
-    conditions.set("ChildrenAsSpecified", "False", "NeedsHelp", seen.children.notes_in_words)
+    conditions.set("ChildrenAsSpecified", "False", "NeedsHelp", seen.children.notes_message)
     told = seen_with(seen, {"conditions": conditions.as_list()})
     assert [*child_events(told)] == []
 
