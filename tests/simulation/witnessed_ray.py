@@ -12,7 +12,7 @@ from msgspec import Struct
 from controller.devcluster.apiserver.store import StoredEvent
 from controller.devcluster.simulated_ray import SimulatedNodes
 from controller.devcluster.simulated_serve import Answer, SimulatedServe
-from controller.ray.dashboard import Head, Unreachable
+from controller.ray.dashboard import Head, NoResponse
 from controller.ray.dashboard.responses import JobStatus
 from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, Incarnation, SimulatedRay
@@ -143,7 +143,7 @@ class WitnessedRay(SimulatedRay):
 
     def _routed(self, place: Incarnation, request: DashboardRequest) -> DashboardResponse:
         if not self.has_head(place):
-            raise Unreachable(f"{request}: the head died while it was asked")
+            raise NoResponse(f"{request}: the head died while it was asked")
         if not self._faults:
             self.answered[place] = self.now()
         return super()._routed(place, request)

@@ -47,7 +47,6 @@ from controller.ray.cluster.observation import (
 )
 from controller.ray.cluster.pods import draining_now, draining_since, patch_pod
 from controller.ray.cluster.rolling_units import taken_away
-from controller.ray.dashboard.probes import ActivityProbe, ProbeSubscription
 from controller.ray.dashboard.serve import RayActivity
 from controller.ray.head import Identity
 from controller.runtime.kind import CacheReader, Owned, References, owned_by
@@ -252,21 +251,22 @@ def observe_budgets(seen: ClusterObservation, reads: CacheReader) -> ObservedBud
 
 
 def with_budgets(plan: Plan, seen: ClusterObservation) -> Plan:
-    """Return the plan with the question to Ray, and the writes of budgets."""
-    is_asked = seen.desired.spec.disruption_budgets is not None and not seen.is_ending
-    if is_asked and seen.ray.head is not None:
-        probe = ProbeSubscription(seen.ray.head, ActivityProbe())
-        if probe not in plan.subscriptions:
-            plan = replace(plan, subscriptions=(*plan.subscriptions, probe))
+    """Return the plan with the writes of budgets."""
     if plan.lookups:
         return plan
     in_use, seconds = _is_in_use(seen)
+    look_again = _LOOKED_AGAIN if asks_for_budgets(seen) else None
     writes = seen.settled(_writes(seen, in_use=in_use))
     return replace(
         plan,
         independent=(*plan.independent, *writes),
-        requeue_after=soonest(plan.requeue_after, seconds, _LOOKED_AGAIN if is_asked else None),
+        requeue_after=soonest(plan.requeue_after, seconds, look_again),
     )
+
+
+def asks_for_budgets(seen: ClusterObservation) -> bool:
+    """Return whether the cluster is to have budgets while it is in use."""
+    return seen.desired.spec.disruption_budgets is not None and not seen.is_ending
 
 
 def _is_in_use(seen: ClusterObservation) -> tuple[bool | None, float | None]:

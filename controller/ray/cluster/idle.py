@@ -36,7 +36,7 @@ from controller.ray.cluster.observation import (
     soonest,
     stored_status,
 )
-from controller.ray.dashboard.probes import ActivityProbe, ProbeObservation, ProbeSubscription
+from controller.ray.dashboard.probes import ProbeObservation
 from controller.ray.dashboard.serve import RayActivity
 from controller.runtime.plan import Delete, Event, MergePatch, Plan, Target
 
@@ -87,17 +87,14 @@ class _Idleness(msgspec.Struct, frozen=True):
 
 
 def with_idle(plan: Plan, seen: ClusterObservation) -> Plan:
-    """Return the plan with the question to Ray and, when it is time, the end of the cluster."""
-    idleness = _idleness(seen)
-    if idleness is not None and seen.ray.head is not None:
-        probe = ProbeSubscription(seen.ray.head, ActivityProbe())
-        plan = replace(plan, subscriptions=(*plan.subscriptions, probe))
+    """Return the plan with the end of the cluster when it is time."""
     if seen.cluster.metadata.terminating or plan.lookups or plan.commit is not None:
         return plan
     if _is_wanted_again(seen):
         note = "spec.suspend was set to false"
         event = Event("Normal", "ResumedIdleRayCluster", "Resume", note)
         return replace(plan, commit=_switch(seen, event, is_suspended=False))
+    idleness = _idleness(seen)
     if idleness is None or idleness.due is None:
         return plan
     wait = _seconds_left(seen, idleness)
@@ -176,8 +173,8 @@ def idle_events(seen: ClusterObservation) -> Iterator[Event]:
 
 def idle_outlook(seen: ClusterObservation) -> str:
     """Return what becomes of a cluster without use, and when, as far as its status tells."""
-    options = _options(seen)
-    if options is None or seen.is_suspended:
+    options = idle_options(seen)
+    if options is None:
         return ""
     since = seen.since(IDLE) if seen.is_true(IDLE) else None
     if since is None:
@@ -186,16 +183,16 @@ def idle_outlook(seen: ClusterObservation) -> str:
     return f"nobody has used it since {rfc3339(since)}; {_outlook(seen.desired, options, due)}"
 
 
-def _options(seen: ClusterObservation) -> IdleTerminationOptions | None:
-    """Return the options; None for a cluster that another object owns, which ends it itself."""
+def idle_options(seen: ClusterObservation) -> IdleTerminationOptions | None:
+    """Return the options; None where the owner of a cluster ends it, or while it is suspended."""
     is_owned = seen.cluster.metadata.controller is not None
-    return None if is_owned else seen.desired.spec.idle_termination_options
+    return None if is_owned or seen.is_suspended else seen.desired.spec.idle_termination_options
 
 
 def _idleness(seen: ClusterObservation) -> _Idleness | None:
     """Return what Ray says; None if it is not asked."""
-    options = _options(seen)
-    if options is None or seen.is_suspended:
+    options = idle_options(seen)
+    if options is None:
         return None
     answer = seen.ray.activity
     value = answer.value if answer is not None else None

@@ -27,6 +27,7 @@ from controller.ray.cluster.children import child_metadata, pod_selector
 from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.diagnosis.reasons import Cause
 from controller.ray.head import HeadEndpoint, Identity
+from controller.ray.pods.environment import port_of
 from controller.ray.pods.hashes import canonical
 from controller.runtime.kind import CacheReader
 from controller.runtime.reasons import FORBIDDEN
@@ -91,8 +92,8 @@ def _submitter(cluster: RayCluster, spec: ClusterSpec, endpoint: HeadEndpoint) -
 
 
 def _dashboard_port(spec: ClusterSpec) -> int:
-    text = (spec.head_group_spec.ray_start_params or {}).get("dashboard-port", "")
-    return int(text) if text.isascii() and text.isdigit() else DASHBOARD_PORT
+    parameters = spec.head_group_spec.ray_start_params or {}
+    return port_of(parameters, "dashboard-port", DASHBOARD_PORT)
 
 
 def desired_policy_fields(

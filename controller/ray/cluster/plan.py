@@ -22,7 +22,7 @@ from controller.ray.cluster.child_table import (
     seconds_until_repair,
 )
 from controller.ray.cluster.deletion import change_finalizer, finalize
-from controller.ray.cluster.disruptions import announce, with_budgets
+from controller.ray.cluster.disruptions import announce, asks_for_budgets, with_budgets
 from controller.ray.cluster.first_cause import with_reported_causes
 from controller.ray.cluster.head_and_workers import (
     create_head,
@@ -43,7 +43,7 @@ from controller.ray.cluster.held_deletions import (
     is_premature,
     why_recreation_is_held,
 )
-from controller.ray.cluster.idle import with_idle
+from controller.ray.cluster.idle import idle_options, with_idle
 from controller.ray.cluster.observation import (
     AnyCluster,
     ClusterObservation,
@@ -52,13 +52,25 @@ from controller.ray.cluster.observation import (
 )
 from controller.ray.cluster.pods import is_replacement_held, observe_losses, pod_target
 from controller.ray.cluster.rolling import with_rollout
-from controller.ray.cluster.rolling_units import drain_writes, stamp_writes, with_ray
+from controller.ray.cluster.rolling_units import (
+    drain_writes,
+    is_drained_or_rolled,
+    stamp_writes,
+    with_ray,
+)
 from controller.ray.cluster.status import cluster_status, refusal_status, waiting_status
 from controller.ray.cluster.upgrade import (
     delete_everything,
     history_writes,
     is_recreation_due,
     stamp_head,
+)
+from controller.ray.dashboard.probes import (
+    ActivityProbe,
+    HealthProbe,
+    NodesProbe,
+    Probe,
+    ProbeSubscription,
 )
 from controller.ray.head import HEAD_SCOPE
 from controller.runtime.definitions import wait_for_definition, what_is_awaited
@@ -80,17 +92,26 @@ def plan_cluster(seen: AnyCluster, now: datetime) -> Plan:
     history = with_reported_causes(seen, observe_losses(seen))
     seen = with_rollout(replace(with_expiry(seen), history=history))
     plan = _plan_without_status(seen)
-    plan = with_ray(replace(plan, memory=history.after(plan)), seen)
-    plan = with_budgets(with_idle(plan, seen), seen)
+    plan = replace(plan, memory=history.after(plan), subscriptions=ray_subscriptions(seen))
+    plan = with_budgets(with_idle(with_ray(plan, seen), seen), seen)
     if is_premature(seen, plan) and not seen.cluster.metadata.terminating:
-        waiting = _wait_for_definition(seen)
-        return replace(waiting, subscriptions=plan.subscriptions)
+        return replace(_wait_for_definition(seen), subscriptions=plan.subscriptions)
     if seen.crash_log is not None and seen.crash_text is None and not _writes(plan):
         plan = replace(plan, lookups=(*plan.lookups, seen.crash_log))
     is_unfinished = plan.commit if seen.cluster.metadata.terminating else plan.lookups
     if is_unfinished:
         return plan
     return replace(plan, status=cluster_status(seen, ()))
+
+
+def ray_subscriptions(seen: ClusterObservation) -> tuple[ProbeSubscription, ...]:
+    """Return the probes whose answers these plans need: Ray's nodes, and who uses the cluster."""
+    head, probes = seen.ray.head, list[Probe]()
+    if is_drained_or_rolled(seen):
+        probes += (NodesProbe(), HealthProbe())
+    if idle_options(seen) is not None or asks_for_budgets(seen):
+        probes.append(ActivityProbe())
+    return tuple(ProbeSubscription(head, probe) for probe in probes) if head is not None else ()
 
 
 def _writes(plan: Plan) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from enum import Enum
 from typing import Any, Final
 
 from msgspec import Struct
@@ -30,12 +29,12 @@ from controller.ray.cluster.observation import (
 from controller.ray.head import HEAD_SCOPE, worker_scope
 from controller.runtime.plan import Create, Delete, Event, MergePatch, ReplicaMember, Target
 
-# Decides which component repairs a broken pod: exactly one for each class of failure.
+# Decides which pods the operator replaces: exactly one component repairs each class of failure.
 #
-# Two healers of one pod would race: the kubelet restarts its container while the operator replaces
-# the pod. Without a healer the pod would stay dead. The table:
+# Two would race: the kubelet restarts the container of a pod while the operator replaces the pod.
+# Without any the pod would stay dead. The table:
 #
-#     phase                    Ray container          restart policy         healer
+#     phase                    Ray container          restart policy         repaired by
 #     -----------------------  ---------------------  ---------------------  ----------------
 #     any, being deleted       any                    any                    control plane
 #     Failed, Succeeded        any                    any                    operator
@@ -53,33 +52,6 @@ from controller.runtime.plan import Create, Delete, Event, MergePatch, ReplicaMe
 # running there.
 
 
-class Healer(Enum):
-    """The component that acts on a pod in its present state."""
-
-    NOBODY = "nobody"
-    KUBELET = "kubelet"
-    CONTROL_PLANE = "control plane"
-    OPERATOR = "operator"
-
-
-def healer(pod: Pod) -> Healer:
-    """Return the healer of the pod."""
-    if pod.metadata.terminating or pod.status.phase == "Unknown":
-        return Healer.CONTROL_PLANE
-    if pod.status.phase in {"Failed", "Succeeded"}:
-        return Healer.OPERATOR
-    if pod.status.phase != "Running":
-        return Healer.KUBELET
-    status = ray_status(pod)
-    ended = status.state.terminated if status is not None else None
-    if ended is None:
-        waits = status is not None and status.state.waiting is not None
-        return Healer.KUBELET if waits else Healer.NOBODY
-    policy = pod.spec.restart_policy
-    stays_down = policy == "Never" or (policy == "OnFailure" and ended.exit_code == 0)
-    return Healer.OPERATOR if stays_down else Healer.KUBELET
-
-
 def unhealthy_reason(pod: Pod) -> str | None:
     """Return a clause about why the operator must replace the pod; None if it must not.
 
@@ -93,7 +65,11 @@ def unhealthy_reason(pod: Pod) -> str | None:
         return None
     ray = ray_status(pod)
     ended = ray.state.terminated if ray is not None else None
-    if ended is None or healer(pod) is not Healer.OPERATOR:
+    if ended is None or status.phase != "Running" or pod.metadata.terminating:
+        return None
+    policy = pod.spec.restart_policy
+    stays_down = policy == "Never" or (policy == "OnFailure" and ended.exit_code == 0)
+    if not stays_down:
         return None
     return f"its Ray container ended with exit code {ended.exit_code} ({ended.reason})"
 

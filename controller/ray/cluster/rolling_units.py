@@ -32,11 +32,10 @@ from controller.ray.cluster.pods import (
     template_hash,
     unhealthy_reason,
 )
-from controller.ray.cluster.rollout import AT_REST, GroupUpgrade, Rollout, Verdict
+from controller.ray.cluster.rollout import AT_REST, GroupUpgrade, Verdict
 from controller.ray.cluster.scale_down import deletion_rank, is_unfinished
 from controller.ray.dashboard.commands import CommandRefused, HeadCommand
 from controller.ray.dashboard.own_job import DrainNodes
-from controller.ray.dashboard.probes import HealthProbe, NodesProbe, ProbeSubscription
 from controller.ray.pods.hashes import UNKNOWN, is_comparable, is_outdated
 from controller.ray.rolling import Budget, Unit, UnitGroup
 from controller.runtime.plan import Event, Plan, Write
@@ -255,27 +254,17 @@ def drain_writes(seen: ClusterObservation) -> Iterator[Write]:
 
 
 def with_ray(plan: Plan, seen: ClusterObservation) -> Plan:
-    """Return the plan with its probes and commands for Ray; it remembers the commanded nodes.
+    """Return the plan with commands for Ray; it remembers the commanded nodes.
 
     Pods that are being deleted by others are drained by a command of their own: they have less
     time, and their number may be large.
     """
-    rollout, head = seen.rollout, seen.ray.head
-    is_rolling = rollout is not None and _is_interested(rollout)
-    if head is None or not (is_rolling or seen.disruptions):
+    head = seen.ray.head
+    if head is None or not is_drained_or_rolled(seen) or plan.commit is not None or plan.lookups:
         return plan
-    plan = replace(
-        plan,
-        subscriptions=(
-            ProbeSubscription(head, NodesProbe()),
-            ProbeSubscription(head, HealthProbe()),
-        ),
-    )
     memory = seen.history.drains
     if memory.head != head:
         memory = DrainMemory(head)
-    if plan.commit is not None or plan.lookups:
-        return plan
     commanded, commands, events = dict(memory.commands), list[HeadCommand](), list(plan.events)
     for leaving in (_leaving(seen), _deleted(seen)):
         nodes: dict[str, datetime] = {}
@@ -310,7 +299,11 @@ def _serve(seen: ClusterObservation) -> bool:
     return any(labels.SERVE in (pod.metadata.labels or {}) for pod in seen.all_pods)
 
 
-def _is_interested(rollout: Rollout) -> bool:
+def is_drained_or_rolled(seen: ClusterObservation) -> bool:
+    """Return whether pods are drained or replaced, for which Ray's nodes must be known."""
+    rollout = seen.rollout
+    if seen.disruptions or rollout is None:
+        return bool(seen.disruptions)
     return rollout.is_leaving or rollout.verdict not in AT_REST | {Verdict.PAUSED}
 
 

@@ -29,7 +29,6 @@ from controller.ray.api.names import (
     is_suspension_asked,
 )
 from controller.ray.api.pod_state import condition, is_ready, is_running
-from controller.ray.api.raycluster import ClusterSpec
 from controller.ray.cluster.child_table import child_events
 from controller.ray.cluster.children import Note
 from controller.ray.cluster.conditions import (
@@ -113,8 +112,8 @@ def cluster_status(seen: ClusterObservation, failures: tuple[Failure, ...]) -> S
     pod_causes = diagnose_pods(seen)
     held = held_deletions(seen)
     cause = first_cause(seen, failures, pod_causes, held)
-    state = _state(seen, seen.desired.spec, failures, present)
-    wanted = _fields(seen, present, state=state, held=held)
+    state = _state(seen, failures)
+    wanted = _fields(seen, state, held)
     wanted["conditions"] = _conditions(seen, failures, cause, held)
     if state and state != present.get("state"):
         times: Status = present.get("stateTransitionTimes") or {}
@@ -137,10 +136,9 @@ def cluster_status(seen: ClusterObservation, failures: tuple[Failure, ...]) -> S
     )
 
 
-def _fields(
-    seen: ClusterObservation, present: Mapping[str, Any], *, state: str, held: HeldDeletions | None
-) -> Status:
+def _fields(seen: ClusterObservation, state: str, held: HeldDeletions | None) -> Status:
     """Return the fields besides the conditions and the times of states."""
+    present = seen.stored.fields
     wanted: Status = {
         "state": state,
         "observedGeneration": seen.cluster.metadata.generation,
@@ -222,26 +220,22 @@ def _comes_up(seen: ClusterObservation, cause: Cause | None, patch: StatusPatch)
     return cause is not None and cause.reason in COMING_UP and not reports
 
 
-def _state(
-    seen: ClusterObservation,
-    spec: ClusterSpec,
-    failures: tuple[Failure, ...],
-    present: Mapping[str, Any],
-) -> str:
+def _state(seen: ClusterObservation, failures: tuple[Failure, ...]) -> str:
     """Return `suspended`, or `ready` from the moment at which all pods were ready."""
-    if _is_suspended(seen, spec):
+    if _is_suspended(seen):
         return "suspended"
     pods = seen.all_pods
     complete = bool(seen.heads) and len(pods) == seen.desired.workers + 1
     if complete and not failures and not seen.children.absent and all(map(_counts_ready, pods)):
         return "ready"
-    return str(present.get("state") or "")
+    return str(seen.stored.fields.get("state") or "")
 
 
-def _is_suspended(seen: ClusterObservation, spec: ClusterSpec) -> bool:
+def _is_suspended(seen: ClusterObservation) -> bool:
     """Return whether it is suspended, even if `suspend` was removed meanwhile."""
-    has_been = spec.suspend is None and seen.is_true(SUSPENDED)
-    return (bool(spec.suspend) or has_been) and not seen.may_have_pods
+    suspend = seen.desired.spec.suspend
+    has_been = suspend is None and seen.is_true(SUSPENDED)
+    return (bool(suspend) or has_been) and not seen.may_have_pods
 
 
 def _counts_ready(pod: Pod) -> bool:
@@ -256,12 +250,12 @@ def _ready_workers(seen: AnyCluster) -> dict[str, int]:
     }
 
 
-def _surplus(seen: ClusterObservation, spec: ClusterSpec) -> str:
+def _surplus(seen: ClusterObservation) -> str:
     """Return why workers beyond the specification stay, empty if there are none."""
-    if not spec.autoscaling:
+    if not seen.desired.spec.autoscaling:
         return ""
     found: list[str] = []
-    for group in spec.worker_group_specs:
+    for group in seen.desired.spec.worker_group_specs:
         pods = [p for p in seen.workers.get(group.group_name, ()) if not p.metadata.terminating]
         if len(pods) > group.desired_pods:
             found.append(f"group {group.group_name} has {len(pods)} of {group.desired_pods} pods")
@@ -313,7 +307,7 @@ def _conditions(
         conditions.set_replica_failure(first)
     conditions.set_suspension(seen.desired.spec.suspend, pods_left=seen.may_have_pods)
     conditions.set_provisioned(seen.all_pods, cause)
-    conditions.set_ready(cause, _surplus(seen, seen.desired.spec))
+    conditions.set_ready(cause, _surplus(seen))
     conditions.set_features(seen.desired.unsupported_fields)
     warnings = "; ".join(seen.consistency_warnings)
     conditions.set_if(OBSERVATION_IN_DOUBT, "True", "CacheDisagrees", warnings)

@@ -19,7 +19,6 @@ from controller.ray.dashboard import (
     JobSubmission,
     NoResponse,
     ServeProxy,
-    Unreachable,
     UnusableResponse,
     responses,
     serve,
@@ -63,15 +62,12 @@ class RayNode(msgspec.Struct, frozen=True):
         alive: whether it belongs to the cluster. A drained node without work is dead at once,
             although its container continues to run.
         started: time when it joined; None in an old Ray.
-        message: reason of its death; empty if it is alive.
     """
 
     id: str
     address: str
     alive: bool
-    head: bool = False
     started: datetime | None = None
-    message: str = ""
 
 
 class RayNodes(msgspec.Struct, frozen=True):
@@ -103,8 +99,6 @@ class _Node(msgspec.Struct):
     node_id: str
     state: str
     node_ip: str | None = None
-    is_head_node: bool = False
-    state_message: str | None = None
     start_time_ms: int | None = None
 
 
@@ -131,9 +125,7 @@ def _node(found: _Node) -> RayNode:
         id=bounded(found.node_id),
         address=bounded(found.node_ip or ""),
         alive=found.state == _ALIVE,
-        head=found.is_head_node,
         started=moment(found.start_time_ms),
-        message=bounded(found.state_message or ""),
     )
 
 
@@ -290,7 +282,7 @@ class Connector:
         """Return the client of a head.
 
         Raises:
-            Unreachable: its token cannot be read.
+            NoResponse: its token cannot be read.
         """
         token = await self._token(head) if head.token_secret else ""
         if self._connections is None:
@@ -319,10 +311,10 @@ class Connector:
         try:
             secret = await self._kube.get_raw(SECRETS, head.namespace, head.token_secret)
         except NotFound:
-            raise Unreachable(f"{name} with the token of Ray is missing") from None
+            raise NoResponse(f"{name} with the token of Ray is missing") from None
         except KubeError as error:
-            raise Unreachable(f"{name} with the token of Ray cannot be read: {error}") from error
+            raise NoResponse(f"{name} with the token of Ray cannot be read: {error}") from error
         token = secret_text(secret, TOKEN_KEY)
         if not token:
-            raise Unreachable(f"{name} has no token under the key {TOKEN_KEY}")
+            raise NoResponse(f"{name} has no token under the key {TOKEN_KEY}")
         return token

@@ -35,10 +35,11 @@ from controller.runtime.plan import ExternalCommand
 class Command(ABC):
     """One action on a head, executed at least once: repeating it must change nothing.
 
+    It is given up when its object no longer subscribes to a probe of the head: no object would
+    follow what it does, and a head that is gone has nothing left to stop.
+
     Attributes:
         name: name in metrics, logs and messages.
-        needs_subscriber: whether it is given up when its object no longer subscribes to a probe of
-            the head.
         reverts: whether it undoes older commands of its name, so that their outcomes are forgotten
             and each may be submitted again.
         asks_often: whether its back-off stays short while Ray works on it: others wait for it.
@@ -47,7 +48,6 @@ class Command(ABC):
     """
 
     name: ClassVar[str]
-    needs_subscriber: ClassVar[bool] = False
     reverts: ClassVar[bool] = False
     asks_often: ClassVar[bool] = False
 
@@ -120,13 +120,9 @@ def unconfirmed(outcome: CommandOutcome | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SubmitJob(Command):
-    """Submit a job. A submission id that Ray already has counts as submitted.
-
-    It needs a subscriber: otherwise no object would follow the job.
-    """
+    """Submit a job. A submission id that Ray already has counts as submitted."""
 
     name: ClassVar[str] = "submit"
-    needs_subscriber: ClassVar[bool] = True
 
     submission: JobSubmission
 
@@ -151,12 +147,10 @@ class StopJob(Command):
 
     Ray accepts the request long before the job ends, and a job that waits for resources may never
     end. So the state is read first, and the request is repeated until the state is terminal. It
-    leaves the probe of the job alone: what Ray reports meanwhile is still true. It needs a
-    subscriber: a head that is gone, or an object that has been let go, has nothing left to stop.
+    leaves the probe of the job alone: what Ray reports meanwhile is still true.
     """
 
     name: ClassVar[str] = "stop"
-    needs_subscriber: ClassVar[bool] = True
 
     job_id: str
 
@@ -184,14 +178,11 @@ class StopJob(Command):
 class PutServeConfig(Command):
     """Deploy a Serve config; a newer one of the same head supersedes it.
 
-    It needs a subscriber: otherwise no object would follow the applications.
-
     Attributes:
         body: the config as JSON, including `target_capacity`.
     """
 
     name: ClassVar[str] = "serve"
-    needs_subscriber: ClassVar[bool] = True
     reverts: ClassVar[bool] = True
 
     body: bytes

@@ -255,7 +255,7 @@ class HeadActor:
         """Drop what is kept for an object without probes; give up what only it waits for."""
         self._drop(each for each, old in self._ended.items() if old.subscriber == subscriber)
         for pending in list(self.commands.values()):
-            if pending.subscriber == subscriber and pending.command.needs_subscriber:
+            if pending.subscriber == subscriber:
                 self._give_up(pending, "given up because no object waits for it any more", now)
 
     def _drop(self, command_ids: Iterable[CommandId]) -> None:

@@ -150,11 +150,8 @@ class OwnJob(Command):
     The id of the job follows from that of the command, so a job that Ray already has is not
     submitted again, not even by another process of the operator. A job that succeeded is deleted. A
     job that failed is kept for its log, and the command is refused.
-
-    It needs a subscriber: otherwise no object would follow what the job does.
     """
 
-    needs_subscriber: ClassVar[bool] = True
     asks_often: ClassVar[bool] = True
 
     @property

@@ -12,7 +12,6 @@ import msgspec
 from controller.apimachinery.redaction import plain
 from controller.ray.dashboard import (
     NotAuthorized,
-    Redirected,
     RefusedByRay,
     UnusableResponse,
 )
@@ -240,7 +239,7 @@ def decoded(answer: DashboardResponse, decoder: msgspec.json.Decoder[T]) -> T:
 def unexpected(answer: DashboardResponse) -> UnusableResponse:
     """Return the error for a response that Ray never gives to the request."""
     if 300 <= answer.status < 400:
-        return Redirected(f"HTTP {answer.status}: redirects are not followed")
+        return UnusableResponse(f"HTTP {answer.status}: redirects are not followed")
     text = f"HTTP {answer.status}: {_reason(answer)}"
     if answer.status in {401, 403}:
         return NotAuthorized(text)

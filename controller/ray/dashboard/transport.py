@@ -14,7 +14,7 @@ from controller.kube.client import Client
 from controller.kube.errors import KubeError, NotSent, UnexpectedResponse
 from controller.kube.http import aiohttp, plain_session, read_body
 from controller.kube.resources import Resource
-from controller.ray.dashboard import NoResponse, TooLarge, Unreachable
+from controller.ray.dashboard import DashboardError, NoResponse, UnusableResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class DashboardTransport(Protocol):
 
         Raises:
             NoResponse: no response came back, or only a part.
-            TooLarge: the response exceeds `request.limit` bytes.
+            UnusableResponse: the response exceeds `request.limit` bytes.
         """
         ...
 
@@ -106,10 +106,8 @@ class DirectTransports:
             ) as response:
                 body = await read_body(response, request.limit)
                 if body is None:
-                    raise TooLarge(f"{request}: more than {request.limit} bytes")
+                    raise UnusableResponse(f"{request}: more than {request.limit} bytes")
                 return DashboardResponse(response.status, response.content_type.lower(), body)
-        except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
-            raise Unreachable(f"{request}: {error or type(error).__name__}") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise NoResponse(f"{request}: {error or type(error).__name__}") from error
 
@@ -160,10 +158,10 @@ class ProxiedTransport:
         return DashboardResponse(answer.status, content_type, answer.body)
 
 
-def _translated(error: KubeError, request: DashboardRequest) -> NoResponse | TooLarge:
+def _translated(error: KubeError, request: DashboardRequest) -> DashboardError:
     """Return a failure on the way to the dashboard, which does not concern the dashboard itself."""
     if isinstance(error, UnexpectedResponse):  # also of a POST, where it is a TransportError, too
-        return TooLarge(f"{request}: {error}")
+        return UnusableResponse(f"{request}: {error}")
     if isinstance(error, NotSent):
-        return Unreachable(f"the API server: {error}")
+        return NoResponse(f"the API server: {error}")
     return NoResponse(f"through the API server: {error}")

@@ -25,7 +25,7 @@ from controller.devcluster.simulated_ray import (
     end_message,
 )
 from controller.devcluster.simulated_serve import SimulatedServe
-from controller.ray.dashboard import Head, NoResponse, ServeProxy, Unreachable
+from controller.ray.dashboard import Head, NoResponse, ServeProxy
 from controller.ray.dashboard.client import TIMEOUT, DashboardClient
 from controller.ray.dashboard.responses import JobStatus
 from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
@@ -191,7 +191,7 @@ class SimulatedRay(rays.SimulatedRay):
         if isinstance(head, ServeProxy) and place is not None:
             return await self._answered_by_proxy(head, place, fault)
         if place is None or fault is Fault.REFUSES:
-            raise Unreachable(f"{request}: connection refused")
+            raise NoResponse(f"{request}: connection refused")
         if fault is Fault.SILENT:
             await asyncio.get_running_loop().create_future()
         await asyncio.sleep(self.latency(head))
@@ -213,7 +213,7 @@ class SimulatedRay(rays.SimulatedRay):
     ) -> DashboardResponse:
         health = self.serve(place).proxy_health(proxy.address)
         if fault is Fault.REFUSES or health is None:
-            raise Unreachable("GET /-/healthz: connection refused")
+            raise NoResponse("GET /-/healthz: connection refused")
         if fault is Fault.SILENT:
             await asyncio.get_running_loop().create_future()
         await asyncio.sleep(self.latency(proxy))

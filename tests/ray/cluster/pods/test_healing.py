@@ -1,4 +1,4 @@
-"""Every class of failure of a pod has one healer."""
+"""Every class of failure of a pod is repaired by one component."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controller.ray.cluster.pods import Healer, healer, sort_by_role, unhealthy_reason
+from controller.ray.cluster.pods import sort_by_role, unhealthy_reason
 from controller.runtime.plan import Delete
 from tests.ray.cluster.support import cluster, head, plan, pod, workers
 from tests.ray.cluster.test_plan import settled, verbs
@@ -28,25 +28,24 @@ def in_state(phase: str, policy: str, state: dict[str, Any], **more: Any) -> Any
 @pytest.mark.parametrize(
     ("policy", "state", "expected"),
     [
-        ("Always", RUNS, Healer.NOBODY),
-        ("Always", KILLED, Healer.KUBELET),
-        ("Always", DONE, Healer.KUBELET),
-        ("Always", LOOPING, Healer.KUBELET),
-        ("OnFailure", RUNS, Healer.NOBODY),
-        ("OnFailure", KILLED, Healer.KUBELET),
-        ("OnFailure", DONE, Healer.OPERATOR),
-        ("OnFailure", LOOPING, Healer.KUBELET),
-        ("Never", RUNS, Healer.NOBODY),
-        ("Never", KILLED, Healer.OPERATOR),
-        ("Never", DONE, Healer.OPERATOR),
+        ("Always", RUNS, False),
+        ("Always", KILLED, False),
+        ("Always", DONE, False),
+        ("Always", LOOPING, False),
+        ("OnFailure", RUNS, False),
+        ("OnFailure", KILLED, False),
+        ("OnFailure", DONE, True),
+        ("OnFailure", LOOPING, False),
+        ("Never", RUNS, False),
+        ("Never", KILLED, True),
+        ("Never", DONE, True),
     ],
 )
 def test_what_the_kubelet_restarts_the_operator_leaves_alone(
-    policy: str, state: dict[str, Any], expected: Healer
+    policy: str, state: dict[str, Any], expected: bool
 ):
     running = in_state("Running", policy, state)
-    assert healer(running) is expected
-    assert (unhealthy_reason(running) is not None) is (expected is Healer.OPERATOR)
+    assert (unhealthy_reason(running) is not None) is expected
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
@@ -54,7 +53,6 @@ def test_what_the_kubelet_restarts_the_operator_leaves_alone(
 @pytest.mark.parametrize("reason", ["", "Evicted", "NodeShutdown", "Preempting", "OOMKilled"])
 def test_an_ended_pod_is_replaced_whatever_its_restart_policy(phase: str, policy: str, reason: str):
     ended = in_state(phase, policy, KILLED, reason=reason)
-    assert healer(ended) is Healer.OPERATOR
     why = unhealthy_reason(ended)
     assert why is not None
     assert reason in why
@@ -69,7 +67,6 @@ def test_a_lost_node_is_for_the_control_plane(policy: str, state: dict[str, Any]
     unknown = in_state("Unknown", policy, state, reason="NodeLost")
     going = in_state("Running", policy, state, terminating=True, reason="NodeLost")
     for lost in (unknown, going):
-        assert healer(lost) is Healer.CONTROL_PLANE
         assert unhealthy_reason(lost) is None
         assert plan(settled(cluster(), head(), *workers(1), lost)).stages == (), (
             "it may still run there, so it holds its place"
@@ -80,7 +77,6 @@ def test_a_lost_node_is_for_the_control_plane(policy: str, state: dict[str, Any]
 @pytest.mark.parametrize("waiting", ["ImagePullBackOff", "CreateContainerConfigError"])
 def test_a_pod_that_cannot_start_is_left_to_whoever_can_help(policy: str, waiting: str):
     stuck = in_state("Pending", policy, {"waiting": {"reason": waiting}}, ready=False)
-    assert healer(stuck) is Healer.KUBELET
     assert unhealthy_reason(stuck) is None
 
 

@@ -14,7 +14,6 @@ from controller.ray.dashboard import (
     DashboardError,
     JobSubmission,
     NotAuthorized,
-    Redirected,
     RefusedByRay,
     UnusableResponse,
 )
@@ -149,7 +148,7 @@ def test_anything_else_is_unknown(read: str, answer: DashboardResponse):
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_redirect_is_told_as_one(status: int):
-    with pytest.raises(Redirected):
+    with pytest.raises(UnusableResponse):
         answers.job(DashboardResponse(status, "text/html", b"see there"), "job")
 
 

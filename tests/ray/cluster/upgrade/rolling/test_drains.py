@@ -13,7 +13,7 @@ from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import labels
 from controller.ray.cluster.observation import ClusterObservation, DrainMemory, PodHistory
-from controller.ray.cluster.plan import plan_cluster
+from controller.ray.cluster.plan import plan_cluster, ray_subscriptions
 from controller.ray.cluster.rolling_units import drain_writes, with_ray
 from controller.ray.cluster.rollout import RayView
 from controller.ray.dashboard.client import RayNode
@@ -88,13 +88,13 @@ def test_no_drain_is_written_while_a_write_of_the_group_has_no_outcome():
 
 def test_ray_is_not_asked_while_an_update_is_paused_unless_pods_are_draining():
     raw = rolling(2, paused=True)
-    assert with_ray(Plan(), seen_with(old("a"), old("b"), raw=raw)) == Plan()
-    assert len(with_ray(PLAN, seen_with(LEAVING, old("b"), raw=raw)).subscriptions) == 2
+    assert ray_subscriptions(seen_with(old("a"), old("b"), raw=raw)) == ()
+    assert len(ray_subscriptions(seen_with(LEAVING, old("b"), raw=raw))) == 2
 
 
 def test_ray_is_not_asked_at_rest():
     raw = rolling(0)
-    assert with_ray(Plan(), seen_with(raw=raw)) == Plan()
+    assert ray_subscriptions(seen_with(raw=raw)) == ()
 
 
 def test_ray_is_told_of_a_node_that_drains_until_when_and_only_once():
