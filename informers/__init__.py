@@ -28,10 +28,9 @@ from informers.errors import (
     Unsupported,
     error_from_status,
 )
-from informers.informer import InformerMetrics, SharedInformer
-from informers.listing import Source
+from informers.informer import InformerMetrics, InformerStatistics, SharedInformer
+from informers.listing import Clock, Source
 from informers.processor import Added, Deleted, Handler, Notification, Updated
-from informers.settings import BackoffSettings, Clock, InformerStatistics, ReflectorSettings
 from informers.store import (
     ApiObject,
     IndexFunction,
@@ -46,11 +45,11 @@ from informers.store import (
 )
 
 __all__ = [
-    "Added", "AlreadyStarted", "ApiObject", "BackoffSettings", "Clock", "Codec",
+    "Added", "AlreadyStarted", "ApiObject", "Clock", "Codec",
     "ConnectionRefused", "Deleted", "Disconnected", "Expired", "Failed", "Handler",
     "HistoryChanged", "IndexFunction", "IndexFunctionError", "InformerError", "InformerMetrics",
     "InformerStatistics", "InformerStopped", "InternalError", "InvalidResourceVersion",
-    "LineSplitter", "Lister", "Malformed", "Metadata", "Notification", "ReflectorSettings",
+    "LineSplitter", "Lister", "Malformed", "Metadata", "Notification",
     "ResourceVersionTooLarge", "SharedInformer", "Source", "SourceError", "Store", "Throttled",
     "Unbalanced", "Undecodable", "Unsupported", "Updated", "error_from_status",
     "is_comparable", "is_older", "key_of", "object_key", "split_json",

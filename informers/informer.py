@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Generic
 
@@ -18,10 +18,10 @@ from informers.errors import (
     InvalidResourceVersion,
     SourceError,
 )
-from informers.listing import Source
+from informers.listing import Clock, Source
 from informers.processor import Handler, Handlers, Notification, Processor
 from informers.reflector import Reflector
-from informers.settings import Clock, InformerStatistics, ReflectorSettings
+from informers.states import ReflectorStatistics
 from informers.store import (
     IndexFunction,
     Lister,
@@ -32,6 +32,27 @@ from informers.store import (
     WatchEvent,
     is_comparable,
 )
+
+
+@dataclass(slots=True, kw_only=True)
+class InformerStatistics(ReflectorStatistics):
+    """Statistics of one informer: of its reflector, its store and its handlers.
+
+    Attributes:
+        state: name of the reflector's state, `Watching`.
+        has_synced: whether there was a complete list.
+        quarantined: objects that do not fit their type.
+        handler_failures: exceptions of handlers, by name.
+    """
+
+    name: str
+    description: str
+    state: str
+    has_synced: bool
+    resource_version: str
+    objects: int
+    quarantined: int
+    handler_failures: Mapping[str, int]
 
 
 class InformerMetrics:
@@ -50,6 +71,9 @@ class InformerMetrics:
 class SharedInformer(Generic[T]):
     """Mirrors a collection into an indexed store and notifies handlers of changes.
 
+    Args:
+        streaming: whether it begins with a streaming list, if the server supports that.
+
     Attributes:
         lister: the read side of the store.
         present: its `get`, for the reflector.
@@ -66,13 +90,12 @@ class SharedInformer(Generic[T]):
         clock: Clock,
         rng: random.Random,
         indexes: Mapping[str, IndexFunction[T]] | None = None,
-        settings: ReflectorSettings | None = None,
+        streaming: bool = True,
         metrics: InformerMetrics | None = None,
     ) -> None:
         self.name = name
         self._source = source
         self._clock = clock
-        self._settings = settings or ReflectorSettings()
         self._metrics = metrics or InformerMetrics()
         self._store: Store[T] = Store(indexes)
         self._processor = Processor(self._store)
@@ -82,7 +105,7 @@ class SharedInformer(Generic[T]):
             self,
             clock=clock,
             rng=rng,
-            settings=self._settings,
+            streaming=streaming,
             on_error=self._report_error,
         )
         self.lister: Lister[T] = self._store

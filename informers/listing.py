@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from asyncio import TimerHandle
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Final, Generic, Protocol
+from typing import Any, Final, Generic, Protocol
 
 from msgspec import Struct
 
 from informers.codec import Codec, Known, nothing
 from informers.errors import Expired, Malformed
-from informers.settings import ReflectorSettings
 from informers.states import Listing, ReflectorContext, Streaming, Watching
 from informers.store import (
     Bookmark,
@@ -29,7 +29,7 @@ from informers.store import (
     revision_of,
 )
 
-# The interface to a server. Informers use no HTTP themselves.
+# The interfaces to a server and to the time. Informers use no HTTP themselves.
 
 
 class Source(Protocol):
@@ -62,6 +62,18 @@ class Source(Protocol):
         ...
 
 
+class Clock(Protocol):
+    """Monotonic time and timers. Production passes the running loop."""
+
+    def time(self) -> float:
+        """Return the seconds since a fixed moment."""
+        ...
+
+    def call_at(self, when: float, callback: Callable[..., Any], /, *args: Any) -> TimerHandle:
+        """Call `callback` at `when`; the handle cancels it."""
+        ...
+
+
 # Query parameters of lists and watches: revisions, pages and bookmarks.
 
 _PAGE_SIZE = 500
@@ -89,10 +101,10 @@ class ListRequest(Struct, frozen=True, kw_only=True):
         return {"continue": token, "limit": str(self.limit)}
 
 
-def list_request(state: Listing, held: str, settings: ReflectorSettings) -> ListRequest:
+def list_request(state: Listing, held: str) -> ListRequest:
     """Return the list request for a store at revision `held` (INF-1, INF-4)."""
     revision = "" if state.context.at_quorum else held or _ANY
-    return ListRequest(revision=revision, limit=_page_size(revision, state.context, settings))
+    return ListRequest(revision=revision, limit=_page_size(revision, state.context))
 
 
 def watch_query(state: Streaming | Watching, held: str, timeout: int) -> dict[str, str]:
@@ -111,9 +123,7 @@ def watch_query(state: Streaming | Watching, held: str, timeout: int) -> dict[st
     )
 
 
-def _page_size(revision: str, context: ReflectorContext, settings: ReflectorSettings) -> int:
-    if settings.page_size is not None:
-        return settings.page_size
+def _page_size(revision: str, context: ReflectorContext) -> int:
     if context.paginates or revision in {"", _ANY}:
         return _PAGE_SIZE
     return 0  # a limit would bypass the server's cache and hit etcd

@@ -13,8 +13,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from informers.informer import InformerMetrics
-from informers.settings import Clock, InformerStatistics
+from informers.informer import InformerMetrics, InformerStatistics
+from informers.listing import Clock
 
 _LABELS = ("name", "group", "version", "resource")
 _BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

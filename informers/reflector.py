@@ -11,15 +11,14 @@ import logging
 import random
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Generic, Protocol
+from typing import Final, Generic, Protocol
 
 from msgspec.structs import replace
 
 from informers.codec import Codec, Known
 from informers.decoding import LineSplitter
 from informers.errors import Disconnected, Expired, HistoryChanged, Malformed, SourceError
-from informers.listing import InitialState, Source, list_request, read_list, watch_query
-from informers.settings import Clock, ReflectorSettings, ReflectorStatistics, RetryBackoff
+from informers.listing import Clock, InitialState, Source, list_request, read_list, watch_query
 from informers.states import (
     ActiveState,
     BackingOff,
@@ -28,7 +27,9 @@ from informers.states import (
     Listing,
     ReadOutcome,
     ReflectorState,
+    ReflectorStatistics,
     ReflectorTransition,
+    RetryBackoff,
     Rewound,
     Silent,
     Stale,
@@ -50,6 +51,37 @@ from informers.store import (
     is_older,
     revision_of,
 )
+
+STREAMING_IDLE_TIMEOUT: Final = 60.0
+"""Seconds to wait for any byte before the end of the initial events; a server that ignores
+`sendInitialEvents` is silent on a quiet collection."""
+
+STREAMING_DEADLINE: Final = 120.0
+"""Seconds to wait for the end of the initial events; the same server is never silent on a busy
+collection."""
+
+WATCH_TIMEOUT: Final = 300.0
+"""Minimum `timeoutSeconds`; the maximum is twice that. The spread keeps clients from reconnecting
+all at once."""
+
+START_TIMEOUT: Final = 30.0
+"""Seconds to wait for the response headers of a stream."""
+
+GRACE: Final = 5.0
+"""Seconds by which the server may exceed `timeoutSeconds` (INF-24)."""
+
+IDLE_TIMEOUT: Final = 180.0
+"""Maximum seconds of silence on a stream that has sent bookmarks, which come once a minute."""
+
+BOOKMARK_TIMEOUT: Final = 150.0
+"""Seconds to wait for the first bookmark of a stream of a server that sends them, which does so
+once a minute. A server whose revisions went backwards sends none until it has caught up."""
+
+LINE_LIMIT: Final = 32 * 1024 * 1024
+"""Maximum bytes of one event. etcd holds 1.5 MiB; JSON can enlarge it eightfold."""
+
+BATCH: Final = 500
+"""Maximum number of events between two yields to the event loop."""
 
 _log = logging.getLogger(__name__)
 
@@ -84,7 +116,7 @@ class Reflector(Generic[T]):
     """Reads from a source into a sink until cancelled.
 
     Args:
-        settings: see `ReflectorSettings`.
+        streaming: whether streaming lists are used.
         on_error: called with each failure, except the ordinary expiry of a watch.
     """
 
@@ -96,7 +128,7 @@ class Reflector(Generic[T]):
         *,
         clock: Clock,
         rng: random.Random,
-        settings: ReflectorSettings,
+        streaming: bool,
         on_error: Callable[[SourceError], None],
     ) -> None:
         self._source = source
@@ -104,9 +136,9 @@ class Reflector(Generic[T]):
         self._sink = sink
         self._clock = clock
         self._rng = rng
-        self._settings = settings
+        self._streaming = streaming
         self._on_error = on_error
-        self._backoff = RetryBackoff(settings.backoff, rng)
+        self._backoff = RetryBackoff(rng)
         self._rewound = ""
         self._has_gaps = False
         self._watchdog: asyncio.Timeout | None = None
@@ -126,7 +158,7 @@ class Reflector(Generic[T]):
         Raises:
             HistoryChanged: a list at quorum is older than the store.
         """
-        active = first_state(self._settings)
+        active = first_state(streaming=self._streaming)
         try:
             while True:
                 self.state = active
@@ -154,7 +186,7 @@ class Reflector(Generic[T]):
 
     def _decide(self, state: ActiveState, outcome: ReadOutcome) -> ReflectorTransition:
         now = self._clock.time()
-        transition = step(state, outcome, now, self._settings)
+        transition = step(state, outcome, now)
         self._record(state, outcome, transition, now)
         return transition
 
@@ -211,7 +243,7 @@ class Reflector(Generic[T]):
         began = self._clock.time()
         held = self._sink.resource_version
         self._begin_list(state)
-        request = list_request(state, held, self._settings)
+        request = list_request(state, held)
         try:
             listed = await read_list(self._source, self._codec, request, self._sink.present)
         except SourceError as error:
@@ -231,8 +263,7 @@ class Reflector(Generic[T]):
         elif self._rewound:
             return Rewound(self._rewound, requested=True)
         self.statistics.streams += 1
-        settings = self._settings
-        timeout = int(max(settings.watch_timeout, 300.0) * (1 + self._rng.random()))
+        timeout = int(WATCH_TIMEOUT * (1 + self._rng.random()))
         held = self._sink.resource_version
         query = watch_query(state, held, timeout)
         stream: _Stream[T] = _Stream(
@@ -240,9 +271,9 @@ class Reflector(Generic[T]):
             timeout=timeout,
             held=held,
             consistent="resourceVersion" not in query,
-            splitter=LineSplitter(settings.line_limit),
+            splitter=LineSplitter(LINE_LIMIT),
         )
-        watchdog = self._watchdog = asyncio.timeout(settings.start_timeout)
+        watchdog = self._watchdog = asyncio.timeout(START_TIMEOUT)
         try:
             async with watchdog, self._source.watch(query) as chunks:
                 self.statistics.connected = stream.started = True
@@ -261,7 +292,7 @@ class Reflector(Generic[T]):
         self, stream: _Stream[T], chunks: AsyncIterator[bytes], watchdog: asyncio.Timeout
     ) -> ReadOutcome:
         """Read until the stream ends or proves useless."""
-        codec, present, batch = self._codec, self._sink.present, self._settings.batch
+        codec, present = self._codec, self._sink.present
         watchdog.reschedule(self._read_deadline(stream))
         async for chunk in chunks:
             self.statistics.last_byte = self._clock.time()
@@ -269,7 +300,7 @@ class Reflector(Generic[T]):
                 useless = self._handle_event(stream, codec.event(line, present))
                 if useless is not None:
                     return useless
-                if number % batch == 0:
+                if number % BATCH == 0:
                     await asyncio.sleep(0)
             # Keys are planned between what came apart, also where a chunk is always there: a pod
             # that is taken away and gone at once would else never be seen as taken away.
@@ -298,18 +329,16 @@ class Reflector(Generic[T]):
 
     def _read_deadline(self, stream: _Stream[T]) -> float:
         """Return the time until which to wait for the next bytes (INF-14, INF-24)."""
-        settings, now = self._settings, self._clock.time()
+        now = self._clock.time()
         if isinstance(self.state, Streaming):
-            return min(
-                now + settings.streaming_idle_timeout, stream.opened + settings.streaming_deadline
-            )
+            return min(now + STREAMING_IDLE_TIMEOUT, stream.opened + STREAMING_DEADLINE)
         if self._rewound:
             return now
-        end = stream.opened + stream.timeout + settings.grace
+        end = stream.opened + stream.timeout + GRACE
         if stream.bookmarked:
-            return min(end, now + settings.idle_timeout)
+            return min(end, now + IDLE_TIMEOUT)
         if self._expects_bookmarks:
-            return min(end, stream.opened + settings.bookmark_timeout)
+            return min(end, stream.opened + BOOKMARK_TIMEOUT)
         return end
 
     @property

@@ -13,8 +13,11 @@ complete table from errors to actions (INF-14, INF-23).
 from __future__ import annotations
 
 import math
+import random
+from collections import Counter
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,7 +34,18 @@ from informers.errors import (
     Throttled,
     Unsupported,
 )
-from informers.settings import ReflectorSettings
+
+STREAMING_ATTEMPTS: Final = 2
+"""Broken streams before a paged list is used instead."""
+
+FALL_BACK: Final = 3600.0
+"""Seconds without streaming lists after a fall-back; doubled each time."""
+
+FALL_BACK_CAP: Final = 86400.0
+"""Maximum seconds of that."""
+
+SHORT_WATCH: Final = 1.0
+"""Seconds; a stream that ends sooner without a new event counts as a failure."""
 
 
 class ReflectorContext(Struct, frozen=True, kw_only=True):
@@ -41,7 +55,7 @@ class ReflectorContext(Struct, frozen=True, kw_only=True):
         at_quorum: the server cannot use the held revision: request without one (INF-2).
         paginates: the server split a cached list into pages, so it has no cache (INF-4b).
         attempts: consecutive streaming lists that broke.
-        paged_until: time until which streaming lists are not used.
+        paged_until: time until which streaming lists are not used; infinite for never.
         paged_for: length of the latest such period, 0 if streaming works.
         rewound_at: time of the latest stream that showed that the store is wrong.
         rewound_again: whether it came soon after another one.
@@ -194,27 +208,25 @@ class ReflectorTransition(Struct, frozen=True):
     at_least: float = 0.0
 
 
-def first_state(settings: ReflectorSettings) -> ActiveState:
-    """Return the initial state of a reflector."""
-    return _initial_sync(ReflectorContext(), -math.inf, settings)
+def first_state(*, streaming: bool) -> ActiveState:
+    """Return the initial state of a reflector, `streaming` if it may read streaming lists."""
+    return _initial_sync(ReflectorContext(paged_until=-math.inf if streaming else math.inf), 0.0)
 
 
-def step(
-    state: ActiveState, outcome: ReadOutcome, now: float, settings: ReflectorSettings
-) -> ReflectorTransition:
+def step(state: ActiveState, outcome: ReadOutcome, now: float) -> ReflectorTransition:
     """Return the transition that follows from `outcome` in `state` at time `now`."""
     context = _updated_context(state, outcome, now)
-    action = _resolve(decide(state, outcome, settings), state, context, settings)
+    action = _resolve(decide(state, outcome), state, context)
     delayed = action in {RecoveryAction.RETRY_LATER, RecoveryAction.RELIST}
     return ReflectorTransition(
-        state=_follow(action, state, context, now, settings),
+        state=_follow(action, state, context, now),
         cause=_cause(outcome, action),
         delayed=delayed or (isinstance(outcome, Rewound) and context.rewound_again),
         at_least=outcome.error.retry_after if isinstance(outcome, Broken) else 0.0,
     )
 
 
-def decide(state: ActiveState, outcome: ReadOutcome, settings: ReflectorSettings) -> RecoveryAction:
+def decide(state: ActiveState, outcome: ReadOutcome) -> RecoveryAction:
     """Return the action that the tables name, with AS_ENDED resolved."""
     match outcome:
         case Synced():
@@ -228,16 +240,13 @@ def decide(state: ActiveState, outcome: ReadOutcome, settings: ReflectorSettings
         case Broken(error, started):
             row = next(ON_ERROR[kind] for kind in type(error).__mro__ if kind in ON_ERROR)
             action = _action_for(row, state, started=started)
-            return _ended(state, outcome, settings) if action is RecoveryAction.AS_ENDED else action
+            return _ended(state, outcome) if action is RecoveryAction.AS_ENDED else action
         case Ended():
-            return _ended(state, outcome, settings)
+            return _ended(state, outcome)
 
 
 def _resolve(
-    action: RecoveryAction,
-    state: ActiveState,
-    context: ReflectorContext,
-    settings: ReflectorSettings,
+    action: RecoveryAction, state: ActiveState, context: ReflectorContext
 ) -> RecoveryAction:
     """Replace actions that depend on the context by ones that do not."""
     match action:
@@ -246,18 +255,14 @@ def _resolve(
         case RecoveryAction.ESCALATE if context.at_quorum:
             return RecoveryAction.RETRY_LATER
         case RecoveryAction.RETRY_FEW_TIMES:
-            left = settings.streaming_attempts - context.attempts
-            return RecoveryAction.RETRY_LATER if left > 0 else RecoveryAction.FALL_BACK
+            is_left = context.attempts < STREAMING_ATTEMPTS
+            return RecoveryAction.RETRY_LATER if is_left else RecoveryAction.FALL_BACK
         case _:
             return action
 
 
 def _follow(
-    action: RecoveryAction,
-    state: ActiveState,
-    context: ReflectorContext,
-    now: float,
-    settings: ReflectorSettings,
+    action: RecoveryAction, state: ActiveState, context: ReflectorContext, now: float
 ) -> ActiveState:
     match action:
         case RecoveryAction.WATCH:
@@ -265,13 +270,13 @@ def _follow(
         case RecoveryAction.ESCALATE:
             return replace(state, context=replace(context, at_quorum=True))
         case RecoveryAction.FALL_BACK:
-            return Listing(_leave_streaming(context, now, settings))
+            return Listing(_leave_streaming(context, now))
         case RecoveryAction.RELIST:
-            return _initial_sync(context, now, settings)
+            return _initial_sync(context, now)
         case RecoveryAction.RELIST_AT_QUORUM:
             if context.rewound_again:
-                context = _leave_streaming(context, now, settings)
-            return _initial_sync(replace(context, at_quorum=True), now, settings)
+                context = _leave_streaming(context, now)
+            return _initial_sync(replace(context, at_quorum=True), now)
         case _:
             return replace(state, context=context)
 
@@ -296,9 +301,7 @@ def _action_for(row: OnError, state: ActiveState, *, started: bool) -> RecoveryA
             return row.watching if started else row.starting
 
 
-def _ended(
-    state: ActiveState, outcome: Ended | Broken, settings: ReflectorSettings
-) -> RecoveryAction:
+def _ended(state: ActiveState, outcome: Ended | Broken) -> RecoveryAction:
     """Treat a stream without end bookmark as unsupported, and a useless watch as an error.
 
     What could not be read comes again if the watch begins at the same place.
@@ -306,7 +309,7 @@ def _ended(
     if not isinstance(state, Watching):
         return RecoveryAction.FALL_BACK
     repeats = isinstance(outcome, Broken) and isinstance(outcome.error, Malformed)
-    if (repeats or outcome.lived < settings.short_watch) and not outcome.progressed:
+    if (repeats or outcome.lived < SHORT_WATCH) and not outcome.progressed:
         return RecoveryAction.RELIST
     return RecoveryAction.RETRY
 
@@ -332,16 +335,97 @@ def _updated_context(state: ActiveState, outcome: ReadOutcome, now: float) -> Re
             return context
 
 
-def _initial_sync(
-    context: ReflectorContext, now: float, settings: ReflectorSettings
-) -> ActiveState:
-    if settings.streaming and now >= context.paged_until:
+def _initial_sync(context: ReflectorContext, now: float) -> ActiveState:
+    if now >= context.paged_until:
         return Streaming(context)
     return Listing(context)
 
 
-def _leave_streaming(
-    context: ReflectorContext, now: float, settings: ReflectorSettings
-) -> ReflectorContext:
-    length = min(max(2 * context.paged_for, settings.fall_back), settings.fall_back_cap)
-    return replace(context, attempts=0, paged_until=now + length, paged_for=length)
+def _leave_streaming(context: ReflectorContext, now: float) -> ReflectorContext:
+    length = min(max(2 * context.paged_for, FALL_BACK), FALL_BACK_CAP)
+    until = max(context.paged_until, now + length)
+    return replace(context, attempts=0, paged_until=until, paged_for=length)
+
+
+# The back-off of a reflector.
+
+BASE_DELAY: Final = 0.8
+"""Seconds of the first delay, before jitter; each is twice the previous one."""
+
+LONGEST_DELAY: Final = 30.0
+"""Maximum seconds of a delay, before jitter."""
+
+JITTER: Final = 1.0
+"""Each delay is multiplied by a random number in [1, 1 + `JITTER`)."""
+
+RESET_AFTER: Final = 120.0
+"""Seconds without failures after which the delays start again: more than the longest of them,
+otherwise they would never grow."""
+
+LONGEST_WAIT: Final = 60.0
+"""Seconds; a longer `Retry-After` is cut to this, because a server may send any number."""
+
+
+class RetryBackoff:
+    """One back-off, shared by all failures of one reflector."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._step = BASE_DELAY
+        self._quiet_since = math.inf  # there was no delay yet
+
+    def delay(self, now: float, *, at_least: float = 0.0) -> float:
+        """Return the seconds to wait from `now`, and increase the next delay.
+
+        The time without failures counts from the end of the previous delay. Upstream counts from
+        the previous reset and so shortens the delays during a series of failures (INF-30).
+
+        Args:
+            now: time of the clock.
+            at_least: the server's `Retry-After`, in seconds.
+        """
+        if now - self._quiet_since >= RESET_AFTER:
+            self._step = BASE_DELAY
+        jittered = self._step * (1 + JITTER * self._rng.random())
+        self._step = min(2 * self._step, LONGEST_DELAY)
+        delay = max(jittered, min(at_least, LONGEST_WAIT))
+        self._quiet_since = now + delay
+        return delay
+
+
+# What is counted and measured on the way, for health checks and metrics.
+
+
+@dataclass(slots=True, kw_only=True)
+class ReflectorStatistics:
+    """Counters and times of a reflector; times are those of its clock, None for never.
+
+    Attributes:
+        mode: how the latest list was read, `streaming` or `list`.
+        connected: whether a stream is open.
+        last_byte: time of the latest byte; with `connected`, the measure of staleness.
+        last_list: time of the latest complete list.
+        quorum_read: time at which the latest quorum read began whose answer reached the sink.
+        last_error: verb, resource and reason of the latest failure; empty after a success.
+        lists: paged lists begun.
+        relists: lists after the first, by cause.
+        watch_restarts: watches resumed without a list, by cause.
+        fall_backs: number of fall-backs from streaming to paged lists.
+        skipped: events that were unknown, repeated, or without metadata.
+    """
+
+    mode: str = "list"
+    connected: bool = False
+    last_byte: float | None = None
+    last_event: float | None = None
+    last_bookmark: float | None = None
+    last_list: float | None = None
+    quorum_read: float | None = None
+    last_error: str = ""
+    last_error_at: float | None = None
+    lists: int = 0
+    streams: int = 0
+    relists: Counter[str] = field(default_factory=Counter[str])
+    watch_restarts: Counter[str] = field(default_factory=Counter[str])
+    fall_backs: int = 0
+    skipped: int = 0

@@ -8,18 +8,16 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
-from msgspec.structs import replace
 
 from informers import (
     AlreadyStarted,
-    BackoffSettings,
     Disconnected,
     Failed,
     IndexFunctionError,
     InformerStopped,
-    ReflectorSettings,
     Throttled,
     key_of,
+    reflector,
 )
 from tests.informers.doubles import (
     EventHandler,
@@ -40,7 +38,6 @@ from tests.informers.doubles import (
     thing,
 )
 
-PAGED = ReflectorSettings(streaming=False)
 EMPTY = page([], 1)
 
 
@@ -66,10 +63,12 @@ class Caller(EventHandler):
         self.act("delete", obj)
 
 
-async def replay(*, lists=(), watches=(), settings=PAGED, seconds=0, **keywords):
+async def replay(*, lists=(), watches=(), streaming=False, seconds=0, **keywords):
     """What a handler hears of a script."""
     informer = informer_of(
-        ScriptedSource(lists=list(lists), watches=[*watches, [Hang]]), settings=settings, **keywords
+        ScriptedSource(lists=list(lists), watches=[*watches, [Hang]]),
+        streaming=streaming,
+        **keywords,
     )
     informer.add_handler(recorder := Recorder())
     async with running(informer):
@@ -108,7 +107,7 @@ class TestOrder:
             lists=[EMPTY, page([], 9)],
             watches=[[added("a", 2), modified("a", 3, colour="last"), status(410)], [Hang]],
         )
-        informer = informer_of(source, settings=PAGED)
+        informer = informer_of(source, streaming=False)
         informer.add_handler(Caller(lambda kind, obj: last.append((kind, obj))))
         async with running(informer):
             await asyncio.sleep(3)
@@ -125,7 +124,7 @@ class TestOrder:
             ],
             watches=[[status(410)], [Hang]],
         )
-        informer = informer_of(source, settings=PAGED)
+        informer = informer_of(source, streaming=False)
         heard: list[tuple[str, str, str, list[str]]] = []
         informer.add_handler(
             Caller(
@@ -164,7 +163,7 @@ class TestOrder:
             lists=script,
             watches=[[status(410)], [added("a", 7, uid="third"), deleted("a", 9, uid="fourth")]],
         )
-        informer = informer_of(source, settings=PAGED)
+        informer = informer_of(source, streaming=False)
         informer.add_handler(Caller(note))
         async with running(informer):
             await asyncio.sleep(3)
@@ -178,7 +177,7 @@ class TestOrder:
             ("delete", "fourth"),
         ]
 
-    async def test_big_and_small_batches_have_the_same_effect(self):
+    async def test_big_and_small_batches_have_the_same_effect(self, monkeypatch):
         def script():
             rng = random.Random(11)
             alive: set[str] = set()
@@ -193,16 +192,16 @@ class TestOrder:
 
         whole = b"".join(script())
         one = await replay(lists=[EMPTY], watches=[[whole, Hang]], seconds=1)
-        tiny = await replay(
-            lists=[EMPTY], watches=[[*script(), Hang]], settings=replace(PAGED, batch=1), seconds=1
-        )
+        monkeypatch.setattr(reflector, "BATCH", 1)
+        tiny = await replay(lists=[EMPTY], watches=[[*script(), Hang]], seconds=1)
         assert one == tiny
         assert len(one) == 398
 
-    async def test_the_loop_breathes_between_batches_of_one_chunk(self):
+    async def test_the_loop_breathes_between_batches_of_one_chunk(self, monkeypatch):
         chunk = b"".join(added(f"t{n}", n) for n in range(2, 1002))
         source = ScriptedSource(lists=[EMPTY], watches=[[chunk, Hang]])
-        informer = informer_of(source, settings=replace(PAGED, batch=100))
+        monkeypatch.setattr(reflector, "BATCH", 100)
+        informer = informer_of(source, streaming=False)
         sizes: set[int] = set()
         async with running(informer):
             while len(informer.lister.list()) < 1000:
@@ -216,7 +215,7 @@ class TestOrder:
             lists=[page([thing("odd", 1, size=1)], 1)],
             watches=[[added("a", 2) + odd + added("b", 4), Hang]],
         )
-        informer = informer_of(source, settings=PAGED)
+        informer = informer_of(source, streaming=False)
         async with running(informer):
             await settle()
             assert names(informer) == ["a", "b", "odd"]
@@ -232,7 +231,7 @@ class TestQuarantine:
             lists=[page([thing("a", 1), thing("odd", 1, size="large")], 1), *lists],
             watches=[list(watch), [Hang]],
         )
-        informer = informer_of(source, settings=PAGED)
+        informer = informer_of(source, streaming=False)
         informer.add_handler(recorder := Recorder())
         async with running(informer):
             await asyncio.sleep(3)
@@ -277,7 +276,7 @@ class TestQuarantine:
 class TestHandlers:
     async def test_the_first_list_syncs_even_if_empty_and_handlers_have_heard_it(self):
         for items in ([], [thing("a", 1)], [thing("a", 1), thing("b", 1)]):
-            informer = informer_of(ScriptedSource(lists=[page(items, 1)]), settings=PAGED)
+            informer = informer_of(ScriptedSource(lists=[page(items, 1)]), streaming=False)
             informer.add_handler(recorder := Recorder())
             async with running(informer):
                 assert not informer.has_synced
@@ -285,7 +284,7 @@ class TestHandlers:
                 assert len(recorder.calls) == len(items)
 
     async def test_a_late_handler_hears_the_store_at_once_as_initial(self):
-        informer = informer_of(ScriptedSource(lists=[page([thing("a", 1)], 1)]), settings=PAGED)
+        informer = informer_of(ScriptedSource(lists=[page([thing("a", 1)], 1)]), streaming=False)
         async with running(informer):
             await settle()
             informer.add_handler(recorder := Recorder())
@@ -313,7 +312,7 @@ class TestHandlers:
     async def test_an_exception_is_logged_with_the_handler_s_name_and_still_counts(self, caplog):
         items = [thing(f"t{n}", 1) for n in range(5)]
         source = ScriptedSource(lists=[page(items, 1)], watches=[[added("after", 2), Hang]])
-        informer = informer_of(source, settings=PAGED)
+        informer = informer_of(source, streaming=False)
         bad, good = Recorder(fail_on={"t3"}), Recorder()
         informer.add_handler(bad, name="clumsy")
         informer.add_handler(good)
@@ -327,7 +326,7 @@ class TestHandlers:
         assert record.exc_info[0] is RuntimeError
 
     async def test_an_error_that_is_nobody_s_reaches_the_caller_of_run(self):
-        informer = informer_of(ScriptedSource(lists=[EMPTY]), settings=PAGED)
+        informer = informer_of(ScriptedSource(lists=[EMPTY]), streaming=False)
 
         def broken(revision: str) -> None:
             raise ZeroDivisionError
@@ -357,7 +356,7 @@ class TestRelist:
         source = ScriptedSource(
             lists=[page([thing("a", 1)], 1), page([thing("a", 1)], 5)], watches=[[status(410)]]
         )
-        informer = informer_of(source, settings=PAGED)
+        informer = informer_of(source, streaming=False)
         async with running(informer):
             await settle()
             before = informer.lister.get("ns/a")
@@ -390,7 +389,7 @@ class TestLife:
             ScriptedSource(
                 lists=[page([thing("a", 1, colour="red", size=1), thing("b", 1, colour="red")], 1)]
             ),
-            settings=PAGED,
+            streaming=False,
             indexes={"colour": lambda obj: [obj.colour], "size": lambda obj: [str(obj.size)]},
         )
         async with running(informer):
@@ -401,7 +400,7 @@ class TestLife:
     async def test_the_error_hook_hears_of_lists_that_fail(self):
         errors: list[Exception] = []
         refused = Failed(403, "Forbidden", "no list for you")
-        informer = informer_of(ScriptedSource(lists=[refused]), settings=PAGED)
+        informer = informer_of(ScriptedSource(lists=[refused]), streaming=False)
         informer.on_error(errors.append)
         async with running(informer):
             await settle()
@@ -437,7 +436,7 @@ class TestLife:
         assert [type(change).__name__ for _, change in told[::2]] == ["Added", "Deleted"]
 
     async def test_its_state_can_be_told_through_its_life(self):
-        informer = informer_of(ScriptedSource(lists=[Throttled(), EMPTY]), settings=PAGED)
+        informer = informer_of(ScriptedSource(lists=[Throttled(), EMPTY]), streaming=False)
         states = [informer.statistics().state]
         async with running(informer):
             await asyncio.sleep(0)
@@ -452,7 +451,7 @@ class TestLife:
         assert informer.stopped
 
     async def test_after_the_end_adding_is_an_error(self):
-        informer = informer_of(ScriptedSource(lists=[EMPTY]), settings=PAGED)
+        informer = informer_of(ScriptedSource(lists=[EMPTY]), streaming=False)
         async with running(informer):
             await settle()
         with pytest.raises(InformerStopped):
@@ -461,7 +460,7 @@ class TestLife:
             await informer.run()
 
     async def test_a_second_run_beside_the_first_is_refused_and_does_not_disturb_it(self):
-        informer = informer_of(ScriptedSource(lists=[EMPTY]), settings=PAGED)
+        informer = informer_of(ScriptedSource(lists=[EMPTY]), streaming=False)
         async with running(informer) as run:
             await settle()
             with pytest.raises(AlreadyStarted):
@@ -473,14 +472,14 @@ class TestLife:
         informer_of(ScriptedSource())
         before = asyncio.all_tasks()
         for waits in (0, 1, 5, 200):
-            informer = informer_of(ScriptedSource(lists=[EMPTY]), settings=PAGED)
+            informer = informer_of(ScriptedSource(lists=[EMPTY]), streaming=False)
             async with running(informer):
                 await settle(waits)
             assert asyncio.all_tasks() == before
 
     async def test_who_waits_for_an_informer_that_ends_is_told_why(self):
         refused = Failed(403, "Forbidden")
-        informer = informer_of(ScriptedSource(lists=[refused]), settings=PAGED)
+        informer = informer_of(ScriptedSource(lists=[refused]), streaming=False)
         wait = asyncio.create_task(informer.wait_for_sync())
         async with running(informer):
             await settle()
@@ -489,7 +488,7 @@ class TestLife:
             await wait
 
     async def test_waiting_for_sync_can_be_given_up_by_some_without_harm_to_others(self):
-        informer = informer_of(ScriptedSource(lists=[EMPTY]), settings=PAGED)
+        informer = informer_of(ScriptedSource(lists=[EMPTY]), streaming=False)
         waits = [asyncio.create_task(informer.wait_for_sync()) for _ in range(6)]
         await settle(3)
         for wait in waits[::2]:
@@ -640,14 +639,13 @@ class TestHistories:
         assert reached_end
 
 
-async def test_the_settings_of_one_informer_do_not_touch_another():
-    """A ladder is state: two informers with the same settings climb on their own."""
-    settings = replace(PAGED, backoff=BackoffSettings(jitter=0))
+async def test_the_ladder_of_one_informer_does_not_touch_another():
+    """A ladder is state: two informers climb on their own."""
     failing = ScriptedSource(lists=[Failed(500)] * 5)
-    async with running(informer_of(failing, settings=settings)):
+    async with running(informer_of(failing, streaming=False)):
         await asyncio.sleep(20)
         other = ScriptedSource(lists=[Failed(500), EMPTY])
-        async with running(informer_of(other, settings=settings)):
+        async with running(informer_of(other, streaming=False)):
             await asyncio.sleep(2)
             first, second = other.times("list")
-            assert second - first == pytest.approx(0.8)
+            assert 0.8 <= second - first < 1.6

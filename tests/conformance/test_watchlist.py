@@ -14,7 +14,6 @@ from informers import (
     Failed,
     HistoryChanged,
     Malformed,
-    ReflectorSettings,
     ResourceVersionTooLarge,
     Throttled,
     Unsupported,
@@ -58,7 +57,7 @@ def streaming(source):
 class TestTheWay:
     async def test_without_streaming_it_is_a_list_at_0_then_a_watch_with_bookmarks(self):
         source = ScriptedSource(lists=[page([thing("a", 1)], 7)])
-        informer = informer_of(source, settings=ReflectorSettings(streaming=False))
+        informer = informer_of(source, streaming=False)
         async with running(informer):
             await settle()
             assert informer.statistics().mode == "list"

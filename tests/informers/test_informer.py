@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from informers import HistoryChanged, InvalidResourceVersion, ReflectorSettings
+from informers import HistoryChanged, InvalidResourceVersion
 from informers.processor import Added, Deleted, Processor
 from informers.store import Ignored, Removed, Replaced, Store, Upserted
 from tests.informers.doubles import (
@@ -30,7 +30,7 @@ from tests.informers.doubles import (
 async def test_a_list_of_another_history_ends_the_informer_although_its_revision_is_higher():
     lists = [page([thing("a", 50)], 100), page([thing("a", 50), thing("b", 60)], 120)]
     source = ScriptedSource(lists=lists, watches=[[status(410, "Expired")], [Hang]])
-    informer = informer_of(source, settings=ReflectorSettings(streaming=False))
+    informer = informer_of(source, streaming=False)
     with pytest.raises(HistoryChanged) as raised:
         await informer.run()
     assert str(raised.value) == (
@@ -41,9 +41,7 @@ async def test_a_list_of_another_history_ends_the_informer_although_its_revision
 
 
 async def test_a_server_whose_revisions_are_no_numbers_is_refused():
-    informer = informer_of(
-        ScriptedSource(lists=[page([], "abc")]), settings=ReflectorSettings(streaming=False)
-    )
+    informer = informer_of(ScriptedSource(lists=[page([], "abc")]), streaming=False)
     with pytest.raises(InvalidResourceVersion, match="things in all namespaces: 'abc'"):
         await informer.run()
 
@@ -51,7 +49,7 @@ async def test_a_server_whose_revisions_are_no_numbers_is_refused():
 async def test_what_came_and_went_up_to_a_confirmed_revision_is_not_shown_again():
     late = [Pause(60.0), added("gone", 6), deleted("gone", 7), added("new", 10), Hang]
     source = ScriptedSource(lists=[page([], 5)], watches=[late])
-    informer = informer_of(source, settings=ReflectorSettings(streaming=False))
+    informer = informer_of(source, streaming=False)
     recorder, revisions = Recorder(), list[str]()
     informer.add_handler(recorder)
     informer.on_change(lambda _changes, revision: revisions.append(revision))
@@ -152,8 +150,7 @@ async def test_a_streaming_list_at_a_revision_is_no_quorum_read():
 async def test_the_time_of_the_last_list_is_when_it_was_complete():
     lists = [page([], 5), page([], 9)]
     watches = [[Pause(7.0), status(410, "Expired")], [Hang]]
-    settings = ReflectorSettings(streaming=False)
-    informer = informer_of(ScriptedSource(lists=lists, watches=watches), settings=settings)
+    informer = informer_of(ScriptedSource(lists=lists, watches=watches), streaming=False)
     assert informer.statistics().last_list is None
     began = asyncio.get_running_loop().time()
     async with running(informer):

@@ -11,7 +11,6 @@ from informers import (
     Disconnected,
     Failed,
     IndexFunctionError,
-    ReflectorSettings,
     error_from_status,
 )
 from informers.decoding import split_json
@@ -48,7 +47,6 @@ from tests.informers.doubles import (
 )
 
 A = Thing(Meta("a", "ns", "uid-a", "5"), "red", 3)
-PAGED = ReflectorSettings(streaming=False)
 
 
 def at(revision: str) -> Thing:
@@ -131,19 +129,19 @@ def test_an_object_that_cannot_be_indexed_is_known_by_its_metadata():
 def test_streams_that_contradict_the_store_soon_after_each_other_cost_a_delay(
     requested: bool, at: float, delayed: bool
 ):
-    first = step(Watching(ReflectorContext()), Rewound("a sign"), 5.0, PAGED)
+    first = step(Watching(ReflectorContext()), Rewound("a sign"), 5.0)
     assert not first.delayed
-    listed = step(first.state, Synced(), 5.0, PAGED)
-    again = step(listed.state, Rewound("a sign", requested=requested), at, PAGED)
+    listed = step(first.state, Synced(), 5.0)
+    again = step(listed.state, Rewound("a sign", requested=requested), at)
     assert again.delayed is delayed
-    streaming = step(listed.state, Rewound("a sign", requested=requested), at, ReflectorSettings())
+    streaming = step(listed.state, Rewound("a sign", requested=requested), at)
     assert isinstance(streaming.state, Listing if delayed else Streaming)
 
 
 def test_lists_at_quorum_are_paged():
     at_quorum = Listing(ReflectorContext(at_quorum=True))
-    assert list_request(at_quorum, "5", PAGED) == ListRequest(revision="", limit=500)
-    assert list_request(Listing(ReflectorContext()), "5", PAGED) == ListRequest(revision="5")
+    assert list_request(at_quorum, "5") == ListRequest(revision="", limit=500)
+    assert list_request(Listing(ReflectorContext()), "5") == ListRequest(revision="5")
 
 
 def test_an_index_keeps_its_name_when_the_store_is_replaced():
@@ -163,7 +161,7 @@ def test_an_index_keeps_its_name_when_the_store_is_replaced():
 async def test_statistics_tell_when_what_came_last():
     steps = [added("a", 6), bookmark(7), Hang]
     source = ScriptedSource(lists=[page([], 5)], watches=[steps])
-    informer = informer_of(source, settings=PAGED)
+    informer = informer_of(source, streaming=False)
     seen = informer.statistics()
     assert (seen.last_byte, seen.last_event, seen.last_bookmark) == (None, None, None)
     assert (seen.name, seen.description) == ("things", "things in all namespaces")

@@ -7,9 +7,8 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry
 
-from informers import ReflectorSettings
+from informers.informer import InformerStatistics
 from informers.prometheus import InformerCollector, InformerLabels
-from informers.settings import InformerStatistics
 from tests.informers.doubles import (
     Hang,
     Recorder,
@@ -39,9 +38,7 @@ async def registry():
         streams=[[status(422)]],
     )
     source.lists.append(page([thing("a", 1)], REVISION))
-    informer = informer_of(
-        source, settings=ReflectorSettings(), metrics=metrics.recorder(InformerLabels(**LABELS))
-    )
+    informer = informer_of(source, metrics=metrics.recorder(InformerLabels(**LABELS)))
     informer.add_handler(Recorder(fail_on={"a"}))
     informer.add_handler(Recorder())
     async with running(informer):
