@@ -1,34 +1,57 @@
-"""The execution of one plan, as a value: what the executor gets, and what it returns."""
+"""One execution of a plan: what it gets and returns, its state, and the live reads it makes."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from enum import Enum
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any
 
 import msgspec
+import structlog
 from msgspec.structs import replace
 
+from controller.apimachinery.custom_object import mapping
+from controller.apimachinery.metadata import is_owned_by
+from controller.kube.client import PAGE_SIZE, Client
+from controller.kube.errors import KubeError
 from controller.kube.objects import KubeObject
-from controller.kube.resources import Resource
-from controller.runtime.failed_groups import FailedGroups, WriteOutcome, WriteResult
+from controller.kube.resources import EVENTS, PODS, Resource
+from controller.runtime.expectation import ObjectReference, reference_of
+from controller.runtime.expectations import Expectations
+from controller.runtime.failed_groups import (
+    FailedGroups,
+    Group,
+    SlowStart,
+    WriteOutcome,
+    WriteResult,
+)
+from controller.runtime.kind import FailedCreate, LogText
 from controller.runtime.plan import (
+    AnyLookup,
     Event,
+    FailedCreates,
     Failure,
+    LiveList,
+    LogTail,
+    Lookup,
     PhaseDuration,
     Plan,
     StatusPatch,
+    Target,
     Write,
     subresource_of,
     verb_of,
 )
+from controller.runtime.reasons import last_refusal
 from controller.runtime.record import Owner, Record
-from controller.runtime.repairs import Repairs
-from controller.runtime.status import HeldChild, StatusHistory
+from controller.runtime.repairs import SOMEBODY, WHOLE, Path, other_writer
+from controller.runtime.status import HeldChild
+from controller.runtime.writer import Writer, read_live
 
 
 class Result(Enum):
@@ -87,108 +110,17 @@ class PlanExecution(msgspec.Struct, frozen=True):
     measure: Callable[[PhaseDuration], None] = lambda _phase: None
 
 
-# Creates and deletes objects in growing steps: 1, 2, 4, ... at once.
-#
-# A quota or an admission webhook that refuses every create or delete then costs a few requests
-# instead of a thousand.
-
-MAX_WIDTH = 64
-"""Maximum writes of one group that are sent at once."""
-
-SlowStartGroup: TypeAlias = "tuple[str, Resource[Any], str]"
-"""Verb, resource and scope: writes that are alike, so that one failure predicts the others."""
-
-
-class SlowStart:
-    """The slow start of one plan, group by group.
-
-    Args:
-        widths: number of writes at once that each group reached in the plan's last batch.
-    """
-
-    def __init__(self, widths: Mapping[SlowStartGroup, int]) -> None:
-        self._widths = dict(widths)
-        self._failed: set[SlowStartGroup] = set()
-
-    @property
-    def widths(self) -> Mapping[SlowStartGroup, int]:
-        """Width that each group has reached, for the next batch."""
-        return self._widths
-
-    def record_failure(self, write: Write) -> None:
-        """Send no more writes in the group of this one."""
-        self._failed.add(_group_of(write))
-
-    async def run(
-        self, writes: Sequence[Write], send: Callable[[Sequence[Write]], Awaitable[None]]
-    ) -> None:
-        """Send all writes. The groups do not wait for each other.
-
-        `send` sends some at once, and calls `record_failure` for each that has failed.
-        """
-        groups: dict[SlowStartGroup, list[Write]] = {}
-        for write in writes:
-            groups.setdefault(_group_of(write), []).append(write)
-        async with asyncio.TaskGroup() as tasks:
-            for group, members in groups.items():
-                tasks.create_task(self._run_group(group, members, send))
-
-    async def _run_group(
-        self,
-        group: SlowStartGroup,
-        writes: Sequence[Write],
-        send: Callable[[Sequence[Write]], Awaitable[None]],
-    ) -> None:
-        while writes and group not in self._failed:
-            width = self._widths.get(group, 1)
-            await send(writes[:width])
-            writes = writes[width:]
-            self._widths[group] = min(2 * width, MAX_WIDTH)
-
-
-def _group_of(write: Write) -> SlowStartGroup:
-    return verb_of(write), write.target.resource, write.target.scope
-
-
 # The results so far of one execution: writes, failures, and what follows for the key.
-
-
-@dataclass(slots=True)
-class ExecutionRecord:
-    """What one object's executions leave for the next one; it is dropped with the object.
-
-    Attributes:
-        widths: of the slow start, between two batches of one plan.
-        failed_groups: writes that keep failing, None if none do.
-        repairs: fields that other writers change back.
-        refusals: the last refusal of each part of the object itself, without what varies.
-        held: what was last reported of children that others hold, empty if none are.
-    """
-
-    status: StatusHistory = field(default_factory=StatusHistory)
-    widths: Mapping[SlowStartGroup, int] = field(default_factory=dict["SlowStartGroup", int])
-    failed_groups: FailedGroups | None = None
-    repairs: Repairs = field(default_factory=Repairs)
-    refusals: dict[str, str] = field(default_factory=dict[str, str])
-    held: str = ""
-
-
-def record_of(owner: Record) -> ExecutionRecord:
-    """Return what earlier executions of an owner have left, made when it is asked for."""
-    if owner.execution is None:
-        owner.execution = ExecutionRecord()
-    return owner.execution
 
 
 class ExecutionState:
     """The results so far of one execution."""
 
     def __init__(
-        self, execution: PlanExecution, owner: Record, failed_groups: FailedGroups
+        self, execution: PlanExecution, record: Record, failed_groups: FailedGroups
     ) -> None:
         self.execution = execution
-        self.owner = owner
-        self.record = record = record_of(owner)
+        self.record = record
         self.slow_start, record.widths = SlowStart(record.widths), {}
         self.failed_groups = failed_groups
         self.primary = execution.primary
@@ -247,7 +179,10 @@ class ExecutionState:
         if not self.count:
             self.execution.first_write()
         self.count += 1
-        self._verbs[_verb(write)] += 1
+        verb: str = verb_of(write)
+        if verb == "update":
+            verb = subresource_of(write) or "patch"
+        self._verbs[verb] += 1
 
     def write_ended(self, result: WriteResult, now: float) -> WriteResult:
         """Record the result of a write at `now`, clock time, and return it."""
@@ -306,33 +241,210 @@ class ExecutionState:
         return Result.WAIT if self.failed_groups.failures else Result.DONE
 
 
-def _verb(write: Write) -> str:
-    """Return the verb for metrics: updates are divided into those of the status and others."""
-    verb = verb_of(write)
-    if verb != "update":
-        return verb
-    return subresource_of(write) or "patch"
+# Answers the lookups of a plan by live reads, whose results become visible to `observe`.
+
+_log = structlog.stdlib.get_logger("manta.expectations")
 
 
-# Replaces many similar events with one, so that their number does not grow with the pods.
+class LookupReader:
+    """Answers the lookups of plans."""
+
+    def __init__(self, client: Client, expectations: Expectations) -> None:
+        self._client = client
+        self._expectations = expectations
+
+    async def look_up(self, owner: Owner, lookup: AnyLookup) -> KubeError | None:
+        """Answer one lookup and return the error if a read failed.
+
+        Logs and events never fail: that they are unavailable is a result too.
+        """
+        try:
+            match lookup:
+                case Lookup(target):
+                    await self._read(owner, target)
+                case LiveList():
+                    await self._list(owner, lookup)
+                case LogTail():
+                    found = await self._log_tail(owner, lookup)
+                    self._expectations.record(owner.uid).logs[lookup] = found
+                case FailedCreates():
+                    refused = await self._failed_create(owner, lookup)
+                    self._expectations.record(owner.uid).failed_creates[lookup.uid] = refused
+        except KubeError as error:
+            return error
+        return None
+
+    async def other_writers(self, target: Target, paths: Sequence[Path]) -> list[str]:
+        """Read the object live, because caches drop `managedFields`; the other writer of each path.
+
+        A deletion leaves no trace of its writer.
+        """
+        obj: Mapping[str, Any] = {}
+        if any(path != WHOLE for path in paths):
+            with suppress(KubeError):
+                obj = await self._client.get_raw(target.resource, target.namespace, target.name)
+        own = self._client.field_manager
+        return [SOMEBODY if path == WHOLE else other_writer(obj, path, own=own) for path in paths]
+
+    async def ask(self, owner: Owner, reference: ObjectReference) -> bool:
+        """Find out about an object by a live read; return whether the server answered."""
+        expectation = self._expectations.get(reference)
+        if expectation is None or self._expectations.expire_lookup(expectation):
+            return True
+        version = expectation.version
+        self._expectations.begin_request(expectation)
+        target = Target(reference.resource, reference.namespace, reference.name)
+        try:
+            obj = await read_live(self._client.for_flow(owner.uid), target)
+        except KubeError as error:
+            _log.info("live_read.failed", target=str(reference), error=str(error))
+            return False
+        if self._expectations.get(reference) is expectation and expectation.version == version:
+            self._expectations.record_live_read(expectation, obj)
+        return True
+
+    async def _read(self, owner: Owner, target: Target) -> None:
+        obj = await read_live(self._client.for_flow(owner.uid), target)
+        self._expectations.record_lookup(owner, target, obj)
+
+    async def _list(self, owner: Owner, lookup: LiveList) -> None:
+        """List metadata, then read the owner's objects that no cache shows.
+
+        Metadata can be decoded even if an object does not fit its type, so that such an object
+        does not hide the others.
+        """
+        resource, namespace = lookup.resource, lookup.namespace
+        client, continue_ = self._client.for_flow(owner.uid), ""
+        while True:
+            page = await client.list_metadata(
+                resource,
+                namespace,
+                label_selector=lookup.label_selector,
+                limit=PAGE_SIZE,
+                continue_=continue_,
+            )
+            for found in page.items:
+                target = Target(resource, namespace, found.metadata.name)
+                if (
+                    is_owned_by(found.metadata, owner.uid)
+                    and self._expectations.peek(target) is None
+                ):
+                    await self._read(owner, target)
+            continue_ = page.continue_
+            if not continue_:
+                break
+        self._expectations.record(owner.uid).lists.add(lookup)
+
+    async def _log_tail(self, owner: Owner, lookup: LogTail) -> LogText:
+        client = self._client.for_flow(owner.uid)
+        namespace, selector, pod = lookup.namespace, lookup.label_selector, lookup.pod
+        try:
+            if not pod:
+                found = await client.list_metadata(PODS, namespace, label_selector=selector)
+                newest = max(found.items, key=_age_order, default=None)
+                if newest is None:
+                    return LogText(unavailable=f"there is no pod with {selector}")
+                pod = newest.metadata.name
+            text = await client.read_log_tail(
+                namespace,
+                pod,
+                container=lookup.container,
+                lines=lookup.lines,
+                limit_bytes=lookup.limit_bytes,
+                previous=lookup.previous,
+            )
+        except KubeError as error:
+            return LogText(unavailable=str(error))
+        return LogText(text)
+
+    async def _failed_create(self, owner: Owner, lookup: FailedCreates) -> FailedCreate:
+        client = self._client.for_flow(owner.uid)
+        query = {"fieldSelector": f"regarding.uid={lookup.uid}", "limit": str(PAGE_SIZE)}
+        try:
+            path = EVENTS.path(lookup.namespace)
+            found = mapping(await client.request_json("GET", path, query=query))
+        except KubeError as error:
+            return FailedCreate(lookup.asked_at, unavailable=str(error))
+        return FailedCreate(lookup.asked_at, last_refusal(found.get("items") or ()))
+
+
+def _age_order(pod: KubeObject) -> tuple[str, str]:
+    return pod.metadata.creation_timestamp or "", pod.metadata.name
+
+
+# Finds out what became of writes whose answers were lost, with the owner's next plan.
 #
-# Each event is a request and a line in `kubectl describe`, and the spam filter passes only 25 about
-# one object at once: a thousand events about created pods would hide all others.
+# The caches tell of most. Creates and deletes are sent again, under the same name and uid, which is
+# safe (EXP-32, EXP-33): one first, and if that has an answer, more and more. Everything else is
+# read live and planned anew (EXP-24): a change may have been revoked since. What has failed waits,
+# as all writes do.
 
-MAX_JOINED = 4
-"""Maximum similar events of one reconcile whose notes are joined; more are only counted."""
 
+class UnknownWrites:
+    """Sends writes again and reads objects live, beside the writes of a plan.
 
-def aggregate_events(events: Iterable[Event]) -> Iterator[Event]:
-    """Yield the events of one reconcile; similar ones become one, with all notes or a count."""
-    like: dict[Event, list[Event]] = {}
-    for event in events:
-        kind = replace(event, note="") if event.aggregate_note else event
-        like.setdefault(kind, []).append(event)
-    for kind, members in like.items():
-        if not kind.aggregate_note:
-            yield from members
-        elif len(members) > MAX_JOINED:
-            yield replace(kind, note=kind.aggregate_note.replace("{count}", str(len(members))))
+    Args:
+        now: monotonic seconds.
+        on_silence: called when the server takes long to answer.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        lookups: LookupReader,
+        *,
+        now: Callable[[], float],
+        on_silence: Callable[[ExecutionState, Failure], None],
+    ) -> None:
+        self._writer = writer
+        self._lookups = lookups
+        self._now = now
+        self._on_silence = on_silence
+
+    async def repeat(self, run: ExecutionState, writes: Sequence[Write]) -> None:
+        """Send writes again that are due."""
+        groups, slow_start = run.failed_groups, SlowStart({})
+
+        async def send(some: Sequence[Write]) -> None:
+            answers = await asyncio.gather(*(self._repeat_one(run, write) for write in some))
+            for write, done in zip(some, answers, strict=True):
+                if not done:
+                    slow_start.record_failure(write)
+
+        probe = groups.probe(writes)
+        if probe is not None:
+            await send([probe])
+        rest = [write for write in writes if write is not probe and not groups.holds(write)]
+        await slow_start.run(rest, send)
+
+    async def _repeat_one(self, run: ExecutionState, write: Write) -> bool:
+        """Send a write again and return whether it was done.
+
+        If it is refused, only a read tells whether the first was.
+        """
+        owner = run.execution.owner
+        run.write_started(write)
+        result = await self._writer.perform(
+            owner, write, repetition=True, on_silence=partial(self._on_silence, run)
+        )
+        run.silent.pop(id(write), None)
+        if result.outcome in {WriteOutcome.FAILED, WriteOutcome.NAMESPACE_TERMINATING}:
+            run.learned |= await self._lookups.ask(owner, reference_of(write.target))
         else:
-            yield replace(kind, note="; ".join(each.note for each in members))
+            run.learned |= result.outcome is not WriteOutcome.UNKNOWN
+        run.failed_groups.ended(result, self._now())
+        return result.outcome is WriteOutcome.DONE
+
+    async def read(
+        self, run: ExecutionState, references: Sequence[ObjectReference], group: Group
+    ) -> None:
+        """Read objects live, one first; reads that fail wait as this group."""
+        groups, ask = run.failed_groups, partial(self._lookups.ask, run.execution.owner)
+        if not references or group in groups.waiting:
+            return
+        answered = await ask(references[0])
+        run.learned |= answered
+        if answered:
+            answered = all(await asyncio.gather(*map(ask, references[1:])))
+        outcome = WriteOutcome.DONE if answered else WriteOutcome.FAILED
+        groups.record(group, outcome, None, self._now())

@@ -21,11 +21,11 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.runtime.execution import (
     ExecutionState,
+    LookupReader,
     PlanExecution,
     PlanOutcome,
     Result,
-    aggregate_events,
-    record_of,
+    UnknownWrites,
 )
 from controller.runtime.expectations import Expectations
 from controller.runtime.failed_groups import (
@@ -34,7 +34,6 @@ from controller.runtime.failed_groups import (
     WriteResult,
     group_of,
 )
-from controller.runtime.lookups import LookupReader, UnknownWrites, subject_of
 from controller.runtime.plan import (
     Create,
     Event,
@@ -43,6 +42,8 @@ from controller.runtime.plan import (
     StatusPatch,
     Target,
     Write,
+    aggregate_events,
+    subject_of,
     subresource_of,
     verb_of,
 )
@@ -104,10 +105,9 @@ class Executor:
         if execution.plan.lookups:
             return await self._look_up(execution)
         generation = execution.primary.metadata.generation
-        owner = self._expectations.record(execution.owner.uid)
-        record = record_of(owner)
+        record = self._expectations.record(execution.owner.uid)
         failed_groups = record.failed_groups or FailedGroups(generation, self._rng)
-        questions = owner.questions(self._now())
+        questions = record.questions(self._now())
         status = group_of(_status_write(execution.resource, execution.primary, {}))
         reads = "get", execution.resource, "", ""
         repeated = {group_of(write) for write in questions.repeats}
@@ -117,15 +117,16 @@ class Executor:
             {status, reads},
             repeated,
             self._now(),
-            unanswered={group_of(each.write) for each in owner.writes.values()},
+            unanswered={group_of(each.write) for each in record.writes.values()},
         )
-        run = ExecutionState(execution, owner, failed_groups)
+        run = ExecutionState(execution, record, failed_groups)
         for event in execution.plan.events:
             execution.emit(event)
         try:
             if questions.repeats or questions.reads:
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._unknown.find_out(run, questions, reads))
+                    tasks.create_task(self._unknown.repeat(run, questions.repeats))
+                    tasks.create_task(self._unknown.read(run, questions.reads, reads))
                     await self._write(run)
             else:
                 await self._write(run)
@@ -141,7 +142,7 @@ class Executor:
             requeue_after = await self._status(run)
         failed_groups.end()
         record.failed_groups = failed_groups if failed_groups.failures else None
-        questions = owner.questions(self._now())
+        questions = record.questions(self._now())
         ask_after = (
             questions.wait if not questions.reads or reads in failed_groups.failures else 0.0
         )
@@ -152,7 +153,7 @@ class Executor:
 
     def forget_pruned_fields(self, uid: str) -> None:
         """Forget an object's pruned fields: a changed definition may store them."""
-        record_of(self._expectations.record(uid)).status.pruned = {}
+        self._expectations.record(uid).status.pruned = {}
 
     async def _look_up(self, execution: PlanExecution) -> PlanOutcome:
         async with asyncio.TaskGroup() as group:
@@ -218,7 +219,7 @@ class Executor:
     def _due(self, run: ExecutionState, writes: tuple[Write, ...]) -> tuple[Write, ...]:
         """Return the writes without repairs that would be repeated too soon."""
         for write in writes:
-            disowned = run.owner.is_disowned(write)
+            disowned = run.record.is_disowned(write)
             run.record.repairs.plan(write, self._now(), disowned=disowned)
         return tuple(write for write in writes if not self._must_wait(run, write))
 
@@ -243,7 +244,7 @@ class Executor:
                 group.create_task(self._perform(run, write))
 
     async def _perform(self, run: ExecutionState, write: Write) -> WriteResult:
-        if run.owner.is_repetition(write):
+        if run.record.is_repetition(write):
             result = WriteResult(write, WriteOutcome.UNKNOWN)
             run.write_ended(result, self._now())
             return result

@@ -146,6 +146,20 @@ TAKEN: Final = Finding()
 """A create met an object of this name that belongs to another owner."""
 
 
+class Questions(msgspec.Struct, frozen=True):
+    """What the caches cannot tell, so that the owner's next reconcile has to find it out.
+
+    Attributes:
+        repeats: creates and deletes of unknown outcome, which are sent again.
+        reads: objects that are to be read live now.
+        wait: seconds until the next one is, None if the caches can tell all that is left.
+    """
+
+    repeats: tuple[Write, ...] = ()
+    reads: tuple[ObjectReference, ...] = ()
+    wait: float | None = None
+
+
 @dataclass(slots=True, eq=False)
 class Expectation(Generic[T]):
     """The knowledge of this process about one object that its cache does not show yet.

@@ -1,10 +1,11 @@
-"""The outcome of one write, as a value: what an answer means, and the failure to report."""
+"""Writes that are alike: what they came to, when one is tried again, and how many go at once."""
 
 from __future__ import annotations
 
+import asyncio
 import math
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
@@ -258,3 +259,59 @@ def group_of(write: Write) -> Group:
     """Return the group of a write."""
     verb, target = verb_of(write), write.target
     return verb, target.resource, target.scope, target.name if verb == "update" else ""
+
+
+# Creates and deletes objects in growing steps: 1, 2, 4, ... at once.
+#
+# A quota or an admission webhook that refuses every create or delete then costs a few requests
+# instead of a thousand.
+
+MAX_WIDTH = 64
+"""Maximum writes of one group that are sent at once."""
+
+
+class SlowStart:
+    """The slow start of one plan, group by group.
+
+    Args:
+        widths: number of writes at once that each group reached in the plan's last batch.
+    """
+
+    def __init__(self, widths: Mapping[Group, int]) -> None:
+        self._widths = dict(widths)
+        self._failed: set[Group] = set()
+
+    @property
+    def widths(self) -> Mapping[Group, int]:
+        """Width that each group has reached, for the next batch."""
+        return self._widths
+
+    def record_failure(self, write: Write) -> None:
+        """Send no more writes in the group of this one."""
+        self._failed.add(group_of(write))
+
+    async def run(
+        self, writes: Sequence[Write], send: Callable[[Sequence[Write]], Awaitable[None]]
+    ) -> None:
+        """Send all writes. The groups do not wait for each other.
+
+        `send` sends some at once, and calls `record_failure` for each that has failed.
+        """
+        groups: dict[Group, list[Write]] = {}
+        for write in writes:
+            groups.setdefault(group_of(write), []).append(write)
+        async with asyncio.TaskGroup() as tasks:
+            for group, members in groups.items():
+                tasks.create_task(self._run_group(group, members, send))
+
+    async def _run_group(
+        self,
+        group: Group,
+        writes: Sequence[Write],
+        send: Callable[[Sequence[Write]], Awaitable[None]],
+    ) -> None:
+        while writes and group not in self._failed:
+            width = self._widths.get(group, 1)
+            await send(writes[:width])
+            writes = writes[width:]
+            self._widths[group] = min(2 * width, MAX_WIDTH)

@@ -35,11 +35,11 @@ from controller.runtime.debug import (
     tasks,
 )
 from controller.runtime.election import AlwaysLeader, Election
+from controller.runtime.execution import LookupReader
 from controller.runtime.executor import Executor
 from controller.runtime.expectations import Expectations
 from controller.runtime.health import DebugServer, Health, MonitoringServer
 from controller.runtime.kind import Kind, RuntimeFailure, leaves, missing_members
-from controller.runtime.lookups import LookupReader
 from controller.runtime.manager import Group, Manager, Monitor, Runnable, TimeOfDay, Writers
 from controller.runtime.metrics import (
     ClientCollector,

@@ -7,12 +7,13 @@ compared; `executor.py` carries them out.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from controller.kube.resources import Resource
 
@@ -240,6 +241,19 @@ class FailedCreates(Struct, frozen=True):
 AnyLookup: TypeAlias = Lookup | LiveList | LogTail | FailedCreates
 
 
+def subject_of(lookup: AnyLookup) -> str:
+    """Describe the lookup for messages."""
+    match lookup:
+        case Lookup(target):
+            return f"{target.resource.kind} {target.name}"
+        case LiveList(resource, _, selector):
+            return f"the list of {resource} with {selector}"
+        case LogTail(_, selector, container):
+            return f"the log of {container} in {lookup.pod or f'pods with {selector}'}"
+        case FailedCreates(_, uid):
+            return f"the events of the object with uid {uid}"
+
+
 class PhaseDuration(Struct, frozen=True):
     """The duration of a phase in an object's life that has just ended, in seconds."""
 
@@ -393,3 +407,27 @@ class ExternalSource(Protocol[SubscriptionT_contra, CommandT_contra]):
 
 AnyExternalSource: TypeAlias = ExternalSource[Any, Any]
 """An external source whose types of subscriptions and commands only its kind knows."""
+
+
+# Replaces many similar events with one, so that their number does not grow with the pods.
+#
+# Each event is a request and a line in `kubectl describe`, and the spam filter passes only 25 about
+# one object at once: a thousand events about created pods would hide all others.
+
+MAX_JOINED = 4
+"""Maximum similar events of one reconcile whose notes are joined; more are only counted."""
+
+
+def aggregate_events(events: Iterable[Event]) -> Iterator[Event]:
+    """Yield the events of one reconcile; similar ones become one, with all notes or a count."""
+    like: dict[Event, list[Event]] = {}
+    for event in events:
+        kind = replace(event, note="") if event.aggregate_note else event
+        like.setdefault(kind, []).append(event)
+    for kind, members in like.items():
+        if not kind.aggregate_note:
+            yield from members
+        elif len(members) > MAX_JOINED:
+            yield replace(kind, note=kind.aggregate_note.replace("{count}", str(len(members))))
+        else:
+            yield replace(kind, note="; ".join(each.note for each in members))

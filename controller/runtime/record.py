@@ -7,6 +7,7 @@ record of an owner that no longer exists is dropped.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -23,13 +24,17 @@ from controller.runtime.expectation import (
     Finding,
     ObjectReference,
     Outside,
+    Questions,
     UnansweredWrite,
     effective,
     reference_of,
     revision_of,
 )
+from controller.runtime.failed_groups import FailedGroups, Group
 from controller.runtime.kind import CreateError, FailedCreate, LogText
-from controller.runtime.plan import Create, Delete, Failure, LiveList, LogTail, ReplicaMember, Write
+from controller.runtime.plan import Create, Delete, Failure, LiveList, LogTail, Write
+from controller.runtime.repairs import Repairs
+from controller.runtime.status import StatusHistory
 from informers import is_older
 
 K = TypeVar("K")
@@ -95,20 +100,6 @@ class Owner(Struct, frozen=True):
         return self.key.rpartition("/")[0]
 
 
-class Questions(Struct, frozen=True):
-    """What the caches cannot tell, so that the owner's next reconcile has to find it out.
-
-    Attributes:
-        repeats: creates and deletes of unknown outcome, which are sent again.
-        reads: objects that are to be read live now.
-        wait: seconds until the next one is, None if the caches can tell all that is left.
-    """
-
-    repeats: tuple[Write, ...] = ()
-    reads: tuple[ObjectReference, ...] = ()
-    wait: float | None = None
-
-
 @dataclass(slots=True)
 class Record:
     """The record of one owner.
@@ -127,7 +118,12 @@ class Record:
         replicas: created members of each replica that is not complete yet.
         memory: the `Plan.memory` of the last plan that had one, None if there is none.
         made: objects that were created since the plan that left the memory.
-        execution: what the executions of its plans leave for the next one, None before the first.
+        status: when its status was written.
+        widths: number of writes at once that the slow start reached, between two batches of a plan.
+        failed_groups: writes that keep failing, None if none do.
+        repairs: fields that other writers change back.
+        refusals: the last refusal of each part of the object itself, without what varies.
+        held: what was last reported of children that others hold, empty if none are.
     """
 
     owner: Owner
@@ -150,7 +146,12 @@ class Record:
     replicas: dict[str, int] = field(default_factory=lambda: Newest(MAX_NAMES))
     memory: Any = None
     made: dict[Resource[Any], list[Any]] = field(default_factory=dict["Resource[Any]", "list[Any]"])
-    execution: Any = None
+    status: StatusHistory = field(default_factory=StatusHistory)
+    widths: Mapping[Group, int] = field(default_factory=dict["Group", int])
+    failed_groups: FailedGroups | None = None
+    repairs: Repairs = field(default_factory=Repairs)
+    refusals: dict[str, str] = field(default_factory=dict[str, str])
+    held: str = ""
 
     # -- what a plan depends on ---------------------------------------------------------------
 
@@ -413,17 +414,15 @@ class Record:
         self.memory = memory
         self.made.clear()
 
-    def record_member(self, member: ReplicaMember) -> None:
+    def _created(self, write: Write) -> None:
         """Record a member of a replica; forget the replica when it is complete."""
+        if not isinstance(write, Create) or (member := write.member) is None:
+            return
         count = member.position + 1
         if count < member.size:
             self.replicas[member.replica] = count
         else:
             self.replicas.pop(member.replica, None)
-
-    def _created(self, write: Write) -> None:
-        if isinstance(write, Create) and write.member is not None:
-            self.record_member(write.member)
 
     def _may_repeat(self, sent: UnansweredWrite, expectation: Expectation[Any]) -> bool:
         """Return whether the write is sent again if its outcome is unknown.

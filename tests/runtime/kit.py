@@ -15,12 +15,11 @@ from controller.apimachinery.metadata import index_by_owner
 from controller.kube.errors import Status, StatusError, error_for
 from controller.kube.objects import ConfigMap, KubeObject, ObjectMeta, OwnerReference
 from controller.kube.resources import CONFIG_MAPS, Resource
-from controller.runtime.execution import PlanExecution, PlanOutcome, Result
+from controller.runtime.execution import LookupReader, PlanExecution, PlanOutcome, Result
 from controller.runtime.executor import BATCH, Executor
 from controller.runtime.expectation import ObjectReference
 from controller.runtime.expectations import Expectations, ExpectationStatistics
 from controller.runtime.failed_groups import WriteOutcome, WriteResult
-from controller.runtime.lookups import LookupReader
 from controller.runtime.plan import Create, Delete, MergePatch, Plan, Target, Write
 from controller.runtime.record import Owner
 from controller.runtime.writer import Writer

@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller.runtime import recorder as series
-from controller.runtime.execution import MAX_JOINED, aggregate_events
-from controller.runtime.plan import Event
+from controller.runtime.plan import MAX_JOINED, Event, aggregate_events
 from controller.runtime.recorder import (
     BURST,
     REFILL,

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from controller.kube.resources import PODS
 from controller.runtime import record
 from controller.runtime.expectations import Expectations
-from controller.runtime.plan import ReplicaMember
+from controller.runtime.plan import Create, ReplicaMember, Target
 from controller.runtime.record import Newest, Owner, Record
 from tests.runtime.kit import NOW
 
@@ -37,11 +38,12 @@ def test_what_others_can_make_many_of_is_bounded(monkeypatch: pytest.MonkeyPatch
 
 
 def test_members_are_counted_until_their_replica_is_complete():
-    state = Record(FIRST)
+    state, target = Record(FIRST), Target(PODS, "default", "p")
     for position, members in [(0, {"r": 1}), (1, {"r": 2}), (2, {})]:
-        state.record_member(ReplicaMember("r", position, 3))
+        member = ReplicaMember("r", position, 3)
+        state._created(Create(target, {}, member))
         assert state.replicas == members
-    state.record_member(ReplicaMember("alone", 0, 1))
+    state._created(Create(target, {}, ReplicaMember("alone", 0, 1)))
     assert state.replicas == {}
 
 

@@ -16,11 +16,10 @@ from msgspec.structs import replace
 from controller.kube.errors import OutcomeUnknown, Status, error_for
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.execution import PlanExecution, PlanOutcome, Result
+from controller.runtime.execution import LookupReader, PlanExecution, PlanOutcome, Result
 from controller.runtime.executor import Executor
 from controller.runtime.failed_groups import WriteOutcome
 from controller.runtime.kind import NAMESPACE_TERMINATING
-from controller.runtime.lookups import LookupReader
 from controller.runtime.plan import (
     Event,
     Failure,

@@ -18,13 +18,12 @@ from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.execution import (
-    ExecutionRecord,
     PlanExecution,
     PlanOutcome,
     Result,
 )
 from controller.runtime.executor import FAILED_UPDATE, Executor
-from controller.runtime.expectation import ObjectReference, UnansweredWrite
+from controller.runtime.expectation import ObjectReference, Questions
 from controller.runtime.failed_groups import FailedGroups, WriteOutcome, WriteResult
 from controller.runtime.plan import (
     NOTHING,
@@ -38,7 +37,7 @@ from controller.runtime.plan import (
     Write,
     subresource_of,
 )
-from controller.runtime.record import Questions
+from controller.runtime.record import Record
 from controller.runtime.repairs import CONTESTED_FIELDS, FORGOTTEN_AFTER
 from controller.runtime.status import MESSAGE_INTERVAL, HeldChild
 from tests.runtime.kit import NOW, OWNER, child, create, delete, patch, status_error, target
@@ -84,12 +83,16 @@ class Bench:
     told: list[tuple[Failure, ...]] = field(default_factory=list[Any])
     asked: list[str] = field(default_factory=list[str])
     submitted: int = 0
-    execution: Any = None
-    writes: dict[str, UnansweredWrite] = field(default_factory=dict[str, Any])
+    kept: Record = field(init=False)
 
     def __post_init__(self) -> None:
         double: Any = self
+        self.forget()
         self.executor = Executor(double, double, double, now=lambda: self.now, rng=random.Random(0))
+
+    def forget(self) -> None:
+        """Drop what earlier executions have left, as a new process does."""
+        self.kept = BenchRecord(self)
 
     async def execute(self, plan: Plan) -> PlanOutcome:
         self.now += self.wait
@@ -145,17 +148,7 @@ class Bench:
 
     def record(self, uid: str) -> Any:
         assert uid == OWNER.uid
-        return self
-
-    def is_repetition(self, write: Write) -> bool:
-        return write.target.name in self.repeated
-
-    def is_disowned(self, write: Write) -> bool:
-        return write.target.name in self.disowned
-
-    def questions(self, now: float) -> Questions:
-        assert now == self.now
-        return self.left
+        return self.kept
 
     async def ask(self, owner: Any, reference: ObjectReference) -> bool:
         assert owner is OWNER
@@ -187,6 +180,24 @@ class Bench:
     @property
     def names(self) -> list[str]:
         return [write.target.name for write in self.sent]
+
+
+class BenchRecord(Record):
+    """A record of which the bench says what was written and is to be found out."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(OWNER)
+        self._bench = bench
+
+    def is_repetition(self, write: Write) -> bool:
+        return write.target.name in self._bench.repeated
+
+    def is_disowned(self, write: Write) -> bool:
+        return write.target.name in self._bench.disowned
+
+    def questions(self, now: float) -> Questions:
+        assert now == self._bench.now
+        return self._bench.left
 
 
 def unanswered(write: Write) -> Failure:
@@ -262,7 +273,7 @@ async def test_from_the_third_repair_on_the_other_writer_is_named_by_an_event_an
     (said,) = bench.sent
     assert subresource_of(said) == "status", "a plan without a status of its own says it, too"
     assert [each["message"] for each in said.patch["status"]["conditions"]] == [sentence]  # type: ignore[union-attr]
-    bench.execution = None
+    bench.forget()
     await bench.execute(Plan(stages=plan.stages))
     assert bench.names == ["a"]
 
@@ -314,7 +325,7 @@ async def test_a_plan_that_writes_nothing_has_a_held_child_told_once_and_never_w
     bench.held = (HeldChild(CONFIG_MAPS, found, ["example.com/hold"]),)
     await bench.execute(Plan())
     assert [event.reason for event in bench.emitted] == ["ChildHeld"], "it is held anew"
-    bench.execution = None
+    bench.forget()
     await bench.execute(Plan())
     assert [event.reason for event in bench.emitted] == ["ChildHeld"]
 
@@ -447,7 +458,7 @@ async def test_sixty_lost_answers_cost_one_request_an_attempt_until_one_arrives(
     writes = tuple(create(f"w{number}") for number in range(60))
     bench = Bench({write.target.name: lost for write in writes}, left=Questions(repeats=writes))
     failed = FailedGroups(7, random.Random(0))
-    bench.execution = ExecutionRecord(failed_groups=failed)
+    bench.kept.failed_groups = failed
     failed.ended(WriteResult(writes[0], WriteOutcome.UNKNOWN, error=lost), 0.0)
     for _ in range(5):
         outcome = await bench.execute(NOTHING)

@@ -14,9 +14,18 @@ from controller.kube.client import Client
 from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import ConfigMap, KubeObject
 from controller.kube.resources import CONFIG_MAPS, PODS
+from controller.runtime.execution import LookupReader
 from controller.runtime.kind import CacheReader, LogText
-from controller.runtime.lookups import LookupReader, subject_of
-from controller.runtime.plan import Create, LiveList, LogTail, Lookup, Plan, ReplicaMember, Target
+from controller.runtime.plan import (
+    Create,
+    LiveList,
+    LogTail,
+    Lookup,
+    Plan,
+    ReplicaMember,
+    Target,
+    subject_of,
+)
 from controller.runtime.repairs import WHOLE
 from controller.testing.faults import ErrorResponse, FaultyTransport, RequestFault, Rule
 from tests.runtime.kit import OWNER, Book, child, create, status_error, target

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from controller.kube.errors import Conflict, OutcomeUnknown, Status
 from controller.kube.resources import CONFIG_MAPS, PODS, SECRETS
-from controller.runtime.execution import SlowStart
 from controller.runtime.failed_groups import (
     WAITS,
     FailedGroups,
+    SlowStart,
     WriteOutcome,
     WriteResult,
     group_of,
