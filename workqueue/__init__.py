@@ -4,15 +4,17 @@ It is independent of Kubernetes. Start reading in `queue.py`. Import from this p
 `workqueue.prometheus` is separate, so that only users of metrics load prometheus_client.
 """
 
-from workqueue.metrics import (
+from workqueue.queue import (
+    LOW_PRIORITY,
+    Closed,
     FailingKey,
     QueueMetrics,
     QueueRecorder,
     QueueSnapshot,
     QueueStatistics,
     RunningKey,
+    WorkQueue,
 )
-from workqueue.queue import LOW_PRIORITY, Closed, WorkQueue
 from workqueue.waiting import Backoff, Clock, DelayQueue, KeyHeap, TimerHandle
 from workqueue.workers import Workers
 

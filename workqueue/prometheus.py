@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from workqueue.metrics import QueueRecorder, QueueStatistics
+from workqueue.queue import QueueRecorder, QueueStatistics
 
 # "controller" repeats "name": controller-runtime's dashboards group by it.
 _LABELS = ("name", "controller")

@@ -50,18 +50,12 @@ import asyncio
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from heapq import nsmallest
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from workqueue.metrics import (
-    FailingKey,
-    QueueMetrics,
-    QueueRecorder,
-    QueueSnapshot,
-    QueueStatistics,
-    RunningKey,
-)
+from msgspec import Struct
+
 from workqueue.waiting import LONGEST_DELAY, Backoff, Bands, Clock, DelayQueue, Failures
 
 K = TypeVar("K", bound=Hashable)
@@ -71,6 +65,103 @@ LOW_PRIORITY = -100
 
 AGEING = 3.0
 """Seconds of waiting that are worth one point of priority."""
+
+
+# The metrics interface: events for a recorder, and a snapshot for gauges.
+#
+# Gauges are computed from a snapshot on demand: a depth that is counted anew each time cannot drift
+# or become negative.
+
+
+class QueueStatistics(Struct, frozen=True):
+    """A snapshot of a queue. Durations are in seconds.
+
+    Attributes:
+        ready: keys that a worker could take now.
+        dirty: keys that need a run, by priority: ready keys and keys that were added again while
+            in flight. Priorities without keys are omitted.
+        delayed: keys that wait for their time.
+        processing: keys in flight.
+        failing: keys with at least one failure since they were last forgotten.
+        unfinished: sum of the ages of all runs in flight. It grows if a worker is stuck.
+        longest_running: age of the oldest run in flight; 0 if there is none.
+    """
+
+    ready: int
+    dirty: Mapping[int, int]
+    delayed: int
+    processing: int
+    failing: int
+    unfinished: float
+    longest_running: float
+
+
+class QueueRecorder:
+    """Records the events of one queue. The base class ignores them."""
+
+    def added(self) -> None:
+        """Record that a key became dirty, which is an add that was not deduplicated."""
+
+    def retried(self) -> None:
+        """Record that a key was added with a delay."""
+
+    def started(self, waited: float, /) -> None:
+        """Record that a key was handed out `waited` seconds after it became dirty."""
+
+    def finished(self, worked: float, /) -> None:
+        """Record that a key is done `worked` seconds after it was handed out."""
+
+
+class QueueMetrics(Protocol):
+    """Creates the recorders of queues, which are distinguished by name."""
+
+    def recorder(self, name: str, snapshot: Callable[[], QueueStatistics]) -> QueueRecorder:
+        """Return the recorder of the queue `name`, whose gauges are read from `snapshot`."""
+        ...
+
+
+# A snapshot of single keys of a queue, for the debug page.
+
+
+class RunningKey(Struct, Generic[K], frozen=True):
+    """A key in flight, and the seconds since it was handed out."""
+
+    key: K
+    seconds: float
+
+
+class FailingKey(Struct, Generic[K], frozen=True):
+    """A key that has failed since it was last forgotten.
+
+    Attributes:
+        key: the key.
+        failures: number of consecutive failures.
+        seconds: seconds since the first of them.
+        due: seconds until it is handed out, 0 if a worker could take it now; None if it is in
+            flight, or not queued.
+    """
+
+    key: K
+    failures: int
+    seconds: float
+    due: float | None
+
+
+class QueueSnapshot(Struct, Generic[K], frozen=True):
+    """The statistics of a queue and its oldest keys.
+
+    Attributes:
+        statistics: of all keys.
+        running: keys in flight, the oldest run first.
+        failing: failing keys, the one that has failed for longest first.
+    """
+
+    statistics: QueueStatistics
+    running: tuple[RunningKey[K], ...]
+    failing: tuple[FailingKey[K], ...]
+
+
+# The queue.
 
 
 class Closed(Exception):  # noqa: N818 - it ends a worker's loop, as StopIteration ends a for
@@ -91,8 +182,8 @@ class WorkQueue(Generic[K]):
     particular, a delayed key that is added runs once, now, and *its timer is gone* (WQ-17). A
     caller that needs a run at a certain time requests it at the end of every run.
 
-    No call costs more than O(log n) for n keys, amortised; only `statistics`, `snapshot`, `close`
-    and `drain` take time proportional to n. Not thread-safe: all calls must come from one event
+    No call costs more than O(log n) for n keys, amortised; only `statistics`, `snapshot` and
+    `close` take time proportional to n. Not thread-safe: all calls must come from one event
     loop.
 
     Args:
@@ -124,7 +215,6 @@ class WorkQueue(Generic[K]):
         self._failures: Failures[K] = Failures(backoff, rng)
         self._held: dict[K, float] = {}  # until when
         self._news = asyncio.Event()  # getters are to look again
-        self._drainers: set[asyncio.Future[set[K]]] = set()
         self._recorder = (
             metrics.recorder(name, self.statistics) if metrics and name else QueueRecorder()
         )
@@ -137,7 +227,7 @@ class WorkQueue(Generic[K]):
         """Queue `key` to run as soon as possible.
 
         Without `priority` a waiting key keeps its priority, a key in flight keeps that of its
-        run, and a new key gets 0. Ignored after `close` or `drain`.
+        run, and a new key gets 0. Ignored after `close`.
         """
         self._schedule(key, 0.0, priority)
 
@@ -200,7 +290,7 @@ class WorkQueue(Generic[K]):
         """
         await asyncio.sleep(0)
         while not self._order:
-            if not self._open and not self._dirty:
+            if not self._open:
                 raise Closed(self.name)
             self._news.clear()
             await self._news.wait()
@@ -219,8 +309,6 @@ class WorkQueue(Generic[K]):
         self._recorder.finished(now - run.started)
         if key in self._dirty:
             self._enqueue(key, now)
-        if not self._open:
-            self._release_waiters()
 
     def priority_of(self, key: K) -> int:
         """Return the priority at which `key`, which is in flight, was handed out.
@@ -239,12 +327,10 @@ class WorkQueue(Generic[K]):
         return self._processing[key].waited
 
     def close(self) -> None:
-        """Drop everything queued, release all getters, interrupt `drain`. Runs go on.
+        """Drop everything queued and release all getters. Runs go on.
 
-        Dropping is right for level-triggered work: the next process finds it again. To wait for
-        the runs in flight, call `drain` afterwards.
+        Dropping is right for level-triggered work: the next process finds it again.
         """
-        left = self._unfinished()
         self._open = False
         self._dirty.clear()
         self._order.clear()
@@ -252,36 +338,6 @@ class WorkQueue(Generic[K]):
         self._priority.clear()
         self._held.clear()
         self._news.set()
-        self._release_drainers(left)
-
-    async def drain(self, deadline: float | None = None) -> set[K]:
-        """Ignore further adds and wait until no key is queued or in flight.
-
-        Delayed keys are dropped. A key that is dirty and in flight gets its second run.
-        Getters are released as soon as no keys are left for them. After a cancelled wait adds
-        are still ignored.
-
-        Args:
-            deadline: the time of the queue's clock at which to close and stop waiting.
-
-        Returns:
-            The keys that are still queued or in flight: none, unless the deadline has passed or
-            `close` was called.
-        """
-        if self._open:
-            self._open = False
-            self._delays.clear()
-            self._priority = {key: self._priority[key] for key in self._dirty}
-        drained: asyncio.Future[set[K]] = asyncio.get_running_loop().create_future()
-        self._drainers.add(drained)
-        timer = None if deadline is None else self._clock.call_at(deadline, self.close)
-        try:
-            self._release_waiters()
-            return await drained
-        finally:
-            self._drainers.discard(drained)
-            if timer is not None:
-                timer.cancel()
 
     def statistics(self) -> QueueStatistics:
         """Return a snapshot of the queue. Costs O(n)."""
@@ -366,8 +422,6 @@ class WorkQueue(Generic[K]):
         self._recorder.started(waited)
         self._held.pop(key, None)
         self._processing[key] = _Run(self._priority.pop(key), now, waited)
-        if not self._open:
-            self._release_waiters()
         return key
 
     def _hold_back(self, key: K) -> None:
@@ -383,19 +437,3 @@ class WorkQueue(Generic[K]):
 
     def _held_until(self, key: K) -> float:
         return max(self._failures.held_until(key), self._held.get(key, -math.inf))
-
-    def _unfinished(self) -> set[K]:
-        return {*self._dirty, *self._processing}
-
-    def _release_waiters(self) -> None:
-        """Release getters that can get no more keys, and drainers whose wait is over."""
-        if self._dirty:
-            return
-        self._news.set()
-        if not self._processing:
-            self._release_drainers(set())
-
-    def _release_drainers(self, left: set[K]) -> None:
-        for drained in self._drainers:
-            if not drained.done():
-                drained.set_result(set(left))

@@ -24,7 +24,7 @@ from controller.runtime.debug import (
 )
 from tests.workqueue.fakes import taken
 from workqueue import WorkQueue
-from workqueue.metrics import FailingKey, RunningKey
+from workqueue.queue import FailingKey, RunningKey
 
 VALUE = 'not "hunter"'
 
