@@ -220,3 +220,22 @@ def last_lines(text: str, *, lines: int, characters: int) -> str:
     """Return the redacted end of a text, at most this many lines and characters."""
     end = "\n".join(redact(text).strip("\n").splitlines()[-lines:])
     return end[-characters:]
+
+
+# Cuts text to a number of bytes.
+
+_GAP: Final = " ... "
+
+
+def clip(text: str, limit: int) -> str:
+    """Return `text` cut to at most `limit` bytes of UTF-8, never inside a character."""
+    return text.encode()[:limit].decode(errors="ignore")
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return `text`, without its middle if it is over `limit` bytes: remedies are at the end."""
+    encoded = text.encode()
+    if len(encoded) <= limit:
+        return text
+    end = encoded[-limit // 4 :].decode(errors="ignore")
+    return f"{clip(text, limit - len(_GAP) - len(end.encode()))}{_GAP}{end}"

@@ -38,15 +38,9 @@ from controller.kube.kubeconfig import load_credentials
 from controller.ray.api import FeatureGates
 from controller.ray.api.feature_gates import SIDECAR_SUBMITTER_RESTART
 from controller.runtime.election import AlwaysLeader, ThreadedElection, awake_or_not
-from controller.runtime.elector import (
-    ElectionMetrics,
-    ElectionTiming,
-    Elector,
-    LeaseLock,
-    election_client,
-)
+from controller.runtime.elector import ElectionMetrics, Elector, LeaseLock, election_client
 from controller.runtime.kind import Kind
-from controller.runtime.settings import Settings, configure_logging
+from controller.runtime.settings import ElectionTiming, Settings, configure_logging
 
 LEASE_NAME: Final = "ray-operator-leader"
 

@@ -27,42 +27,8 @@ from controller.kube.http import ends_within
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
 from controller.kube.transport import Transport
+from controller.runtime.settings import ElectionTiming
 from informers import Clock
-
-# The durations of an election.
-
-_JITTER = 1.2
-
-
-class ElectionTiming(msgspec.Struct, frozen=True, kw_only=True):
-    """The durations of an election, in seconds.
-
-    Raises:
-        ValueError: they contradict each other; the message names the setting.
-    """
-
-    lease_seconds: int = 15
-    """Time without change after which a candidate takes the lease."""
-
-    renew_seconds: float = 10.0
-    """Time after the last renewal at which a leader has lost and stops writing."""
-
-    retry_seconds: float = 2.0
-    """Time between two renewals; a candidate reads the lease twice in that time."""
-
-    def __post_init__(self) -> None:
-        """Check the relations between the durations."""
-        if self.lease_seconds < 1:
-            raise ValueError("lease_seconds must be at least 1")
-        if self.renew_seconds < 1:
-            raise ValueError("renew_seconds must be at least 1")
-        if self.retry_seconds <= 0:
-            raise ValueError("retry_seconds must be more than 0")
-        if self.lease_seconds <= self.renew_seconds:
-            raise ValueError("lease_seconds must be more than renew_seconds")
-        if self.renew_seconds <= _JITTER * self.retry_seconds:
-            raise ValueError(f"renew_seconds must be more than {_JITTER} times retry_seconds")
-
 
 # The record in a Lease: who holds it, since when, for how long.
 #
@@ -204,26 +170,18 @@ class ElectionMetrics:
     """Metrics of the election: leadership, and renewals that needed a read."""
 
     def __init__(self, registry: CollectorRegistry, name: str) -> None:
-        self._leads = Gauge(
+        self.leads = Gauge(
             "leader_election_master_status",
             "Whether this process holds the lease: 1, or 0",
             ("name",),
             registry=registry,
         ).labels(name)
-        self._slow = Counter(
+        self.slow_path = Counter(
             "leader_election_slowpath",
             "Renewals that had to read the lease first, because another client had written it",
             ("name",),
             registry=registry,
         ).labels(name)
-
-    def leads(self, *, leads: bool) -> None:
-        """Record whether this process leads."""
-        self._leads.set(leads)
-
-    def slow_path(self) -> None:
-        """Count a renewal that had to read the lease first."""
-        self._slow.inc()
 
 
 # The candidate.
@@ -275,7 +233,7 @@ class Elector:
         self._displaced = False
         self.holder = ""
         self.problem = ""
-        metrics.leads(leads=False)
+        metrics.leads.set(0)
 
     def is_leader(self) -> bool:
         """Return whether the lease is certain to hold now."""
@@ -326,7 +284,7 @@ class Elector:
             while not await self._try():  # noqa: ASYNC110  it asks a server
                 await asyncio.sleep(self._until_next_look())
             self._acquired.set()
-            self._metrics.leads(leads=True)
+            self._metrics.leads.set(1)
             _log.info("election.acquired", lease=str(self._lock), identity=self._identity)
             while await self._renewed():
                 pass
@@ -338,7 +296,7 @@ class Elector:
 
     def _resign(self) -> None:
         self._lead_until = -math.inf
-        self._metrics.leads(leads=False)
+        self._metrics.leads.set(0)
 
     def _until_next_look(self) -> float:
         """Return the seconds to the next attempt, which is no later than the lease's expiry."""
@@ -375,7 +333,7 @@ class Elector:
         try:
             written = await self._lock.replace(self._ours(self._written))
         except Conflict:
-            self._metrics.slow_path()
+            self._metrics.slow_path.inc()
             return False
         self._hold(written, sent)
         return True

@@ -27,7 +27,7 @@ import msgspec
 import structlog
 
 from controller.apimachinery.conditions import rfc3339_micro
-from controller.apimachinery.redaction import fold
+from controller.apimachinery.redaction import clip, fold, shorten
 from controller.kube.client import Client
 from controller.kube.errors import (
     AlreadyExists,
@@ -82,7 +82,6 @@ RETRY = Backoff(base=10.0, cap=160.0)
 REMEMBERED: Final = 2 * RETRY.cap
 """Seconds for which failures are remembered when no event is left."""
 
-_GAP: Final = " ... "
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _log = structlog.stdlib.get_logger("manta.events")
 
@@ -247,6 +246,7 @@ class Recorder:
         regarding = meta.uid or f"{resource}/{meta.key}"
         key = SeriesKey(reporter, regarding, event.type, event.reason, event.action, digest)
         many, now = bool(event.aggregate_note), self._clock.time()
+        most_unsent = MOST_UNSENT_WITH_WARNINGS if event.type == "Warning" else MOST_UNSENT
         if not self._spam_filter.passes(regarding, event.type, now, one_of_many=many):
             self.statistics.spam += 1
             return
@@ -255,7 +255,7 @@ class Recorder:
             series.count += 1
             series.last_seen = now
             series.last_time = rfc3339_micro(self._wall())
-        elif self.statistics.unsent >= _most_unsent(event):
+        elif self.statistics.unsent >= most_unsent:
             self.statistics.overflow += 1
             return
         else:
@@ -418,24 +418,6 @@ class Recorder:
         events.series.remove(series)
         if not events.series and not events.failures:
             del self._objects[series.key.regarding]
-
-
-def _most_unsent(event: Event) -> int:
-    return MOST_UNSENT_WITH_WARNINGS if event.type == "Warning" else MOST_UNSENT
-
-
-def clip(text: str, limit: int) -> str:
-    """Return `text` cut to at most `limit` bytes of UTF-8, never inside a character."""
-    return text.encode()[:limit].decode(errors="ignore")
-
-
-def shorten(text: str, limit: int) -> str:
-    """Return `text`, without its middle if it is over `limit` bytes: remedies are at the end."""
-    encoded = text.encode()
-    if len(encoded) <= limit:
-        return text
-    end = encoded[-limit // 4 :].decode(errors="ignore")
-    return f"{clip(text, limit - len(_GAP) - len(end.encode()))}{_GAP}{end}"
 
 
 def _folded(note: str) -> str:

@@ -7,19 +7,12 @@ import re
 
 import pytest
 
+from controller.apimachinery.redaction import clip, shorten
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import NODES, PODS
 from controller.runtime.plan import Event
-from controller.runtime.recorder import (
-    MOST_REMEMBERED,
-    MOST_UNSENT,
-    REFRESH,
-    SILENCE,
-    TRIES,
-    clip,
-    shorten,
-)
+from controller.runtime.recorder import MOST_REMEMBERED, MOST_UNSENT, REFRESH, SILENCE, TRIES
 from tests.runtime.events.kit import META, Sink, event, recording
 from tests.runtime.kit import status_error
 

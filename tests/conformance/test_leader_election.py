@@ -14,13 +14,13 @@ from prometheus_client import CollectorRegistry
 from controller.runtime.elector import (
     LEASES,
     ElectionMetrics,
-    ElectionTiming,
     Elector,
     Lease,
     LeaseLock,
     election_client,
     new_lease,
 )
+from controller.runtime.settings import ElectionTiming
 from controller.testing.cluster import Cluster, embedded_server, virtual_wall
 from controller.testing.faults import (
     DelayedRequest,

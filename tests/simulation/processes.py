@@ -12,12 +12,12 @@ from controller.kube.errors import KubeError
 from controller.runtime.elector import (
     LEASES,
     ElectionMetrics,
-    ElectionTiming,
     Elector,
     LeaseLock,
     election_client,
     new_lease,
 )
+from controller.runtime.settings import ElectionTiming
 from controller.testing.faults import FaultyTransport, JournalEntry
 from tests.integration.harness import RunningOperator, World
 from tests.simulation.memory import Memory

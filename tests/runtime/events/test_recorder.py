@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
+from controller.apimachinery.redaction import shorten
 from controller.kube.errors import OutcomeUnknown
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import EVENTS, PODS
@@ -26,7 +27,6 @@ from controller.runtime.recorder import (
     RESERVED,
     SENDERS,
     TRIES,
-    shorten,
 )
 from tests.runtime.events.kit import META, Sink, event, recording
 from tests.runtime.kit import status_error

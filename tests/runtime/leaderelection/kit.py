@@ -13,7 +13,8 @@ from prometheus_client import CollectorRegistry
 
 from controller.kube.errors import AlreadyExists, Conflict, Status
 from controller.runtime.election import awake_or_not
-from controller.runtime.elector import ElectionMetrics, ElectionTiming, Elector, Lease, LeaseLock
+from controller.runtime.elector import ElectionMetrics, Elector, Lease, LeaseLock
+from controller.runtime.settings import ElectionTiming
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

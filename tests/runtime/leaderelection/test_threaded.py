@@ -14,7 +14,8 @@ import pytest
 
 from controller.runtime import election
 from controller.runtime.election import ThreadedElection, awake_or_not
-from controller.runtime.elector import ElectionTiming, Elector, Lease
+from controller.runtime.elector import Elector, Lease
+from controller.runtime.settings import ElectionTiming
 from tests.runtime.leaderelection.kit import SharedLock, conflict, elector
 
 pytestmark = pytest.mark.real_time

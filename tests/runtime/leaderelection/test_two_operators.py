@@ -9,15 +9,8 @@ from collections.abc import AsyncIterator
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.runtime.elector import (
-    LEASES,
-    ElectionMetrics,
-    ElectionTiming,
-    Elector,
-    LeaseLock,
-    new_lease,
-)
-from controller.runtime.settings import Settings
+from controller.runtime.elector import LEASES, ElectionMetrics, Elector, LeaseLock, new_lease
+from controller.runtime.settings import ElectionTiming, Settings
 from controller.testing.cluster import RunningOperator
 from controller.testing.faults import DelayedResponse, FaultyTransport, Rule
 from tests.runtime.widgets import WidgetWorld, widget_world
