@@ -266,7 +266,6 @@ class Controller(Generic[Observation]):
         due: float,
     ) -> PlanExecution:
         """Return the plan with what its execution needs; `due` is a time of the loop."""
-        record = self._expectations.record(owner.uid)
         return PlanExecution(
             owner=owner,
             resource=self._kind.primary,
@@ -277,7 +276,6 @@ class Controller(Generic[Observation]):
             ),
             emit=lambda event: self._emit(primary, event),
             submit=lambda: self._submit(key, plan.commands),
-            overdue=lambda: record.overdue_failures(self._clock.time()),
             first_write=lambda: self._metrics.first_write(self._clock.time() - due),
             measure=lambda ended: self._metrics.phase(ended.phase, ended.seconds),
             wall=self._wall,

@@ -91,7 +91,6 @@ class PlanExecution(msgspec.Struct, frozen=True):
         status_after: the status to write when these writes failed.
         held: its children whose deletion others hold up.
         failing: whether the plan only reports an error.
-        overdue: returns the writes of earlier plans whose outcome is still unknown.
         first_write: called before the first write is sent, if there is one.
     """
 
@@ -105,7 +104,6 @@ class PlanExecution(msgspec.Struct, frozen=True):
     submit: Callable[[], None] = lambda: None
     held: tuple[HeldChild, ...] = ()
     failing: bool = False
-    overdue: Callable[[], tuple[Failure, ...]] = lambda: ()
     first_write: Callable[[], None] = lambda: None
     measure: Callable[[PhaseDuration], None] = lambda _phase: None
 
@@ -117,8 +115,13 @@ class ExecutionState:
     """The results so far of one execution."""
 
     def __init__(
-        self, execution: PlanExecution, record: Record, failed_groups: FailedGroups
+        self,
+        execution: PlanExecution,
+        record: Record,
+        failed_groups: FailedGroups,
+        now: Callable[[], float],
     ) -> None:
+        self.now = now  # monotonic seconds
         self.execution = execution
         self.record = record
         self.slow_start, record.widths = SlowStart(record.widths), {}
@@ -158,7 +161,8 @@ class ExecutionState:
     @property
     def failures_to_report(self) -> tuple[Failure, ...]:
         """The failures of this execution, and earlier ones whose outcome is still unknown."""
-        overdue = {failure.write.target: failure for failure in self.execution.overdue()}
+        late = self.record.overdue_failures(self.now())
+        overdue = {failure.write.target: failure for failure in late}
         own = tuple(
             overdue.pop(failure.write.target, failure) if failure.unknown else failure
             for failure in self.failures_in_order
@@ -184,8 +188,8 @@ class ExecutionState:
             verb = subresource_of(write) or "patch"
         self._verbs[verb] += 1
 
-    def write_ended(self, result: WriteResult, now: float) -> WriteResult:
-        """Record the result of a write at `now`, clock time, and return it."""
+    def write_ended(self, result: WriteResult) -> WriteResult:
+        """Record the result of a write and return it."""
         result = replace(result, first=self.failed_groups.is_first_attempt)
         failure = result.failure
         is_quiet = failure is None and result.outcome is WriteOutcome.FAILED  # like a conflict
@@ -196,7 +200,7 @@ class ExecutionState:
         if failure is not None:
             self.failures.append(failure)
         if result.outcome is not WriteOutcome.UNKNOWN or failure is not None:
-            self.failed_groups.ended(result, now)
+            self.failed_groups.ended(result, self.now())
         if result.obj is not None and result.obj.metadata.uid == self.primary.metadata.uid:
             self.primary = result.obj
         return result
@@ -215,13 +219,15 @@ class ExecutionState:
         if failure is not None:
             self.failures.append(failure)
 
-    def outcome(self, requeue_after: float | None, now: float) -> PlanOutcome:
-        """Return the outcome at `now`, clock time; `requeue_after` in seconds."""
+    def outcome(self, requeue_after: float | None) -> PlanOutcome:
+        """Return the outcome; `requeue_after` in seconds."""
         groups = self.failed_groups
         return PlanOutcome(
             self._next(),
             requeue_after,
-            (0.0 if self.learned else max(0.0, groups.due - now)) if groups.failures else None,
+            (0.0 if self.learned else max(0.0, groups.due - self.now()))
+            if groups.failures
+            else None,
             writes=dict(self._verbs),
             failures=self.failures_in_order,
         )
@@ -381,24 +387,17 @@ def _age_order(pod: KubeObject) -> tuple[str, str]:
 
 
 class UnknownWrites:
-    """Sends writes again and reads objects live, beside the writes of a plan.
-
-    Args:
-        now: monotonic seconds.
-        on_silence: called when the server takes long to answer.
-    """
+    """Sends writes again and reads objects live, beside the writes of a plan."""
 
     def __init__(
         self,
         writer: Writer,
         lookups: LookupReader,
         *,
-        now: Callable[[], float],
         on_silence: Callable[[ExecutionState, Failure], None],
     ) -> None:
         self._writer = writer
         self._lookups = lookups
-        self._now = now
         self._on_silence = on_silence
 
     async def repeat(self, run: ExecutionState, writes: Sequence[Write]) -> None:
@@ -432,7 +431,7 @@ class UnknownWrites:
             run.learned |= await self._lookups.ask(owner, reference_of(write.target))
         else:
             run.learned |= result.outcome is not WriteOutcome.UNKNOWN
-        run.failed_groups.ended(result, self._now())
+        run.failed_groups.ended(result, run.now())
         return result.outcome is WriteOutcome.DONE
 
     async def read(
@@ -447,4 +446,4 @@ class UnknownWrites:
         if answered:
             answered = all(await asyncio.gather(*map(ask, references[1:])))
         outcome = WriteOutcome.DONE if answered else WriteOutcome.FAILED
-        groups.record(group, outcome, None, self._now())
+        groups.record(group, outcome, None, run.now())

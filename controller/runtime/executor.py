@@ -98,7 +98,7 @@ class Executor:
         self._expectations = expectations
         self._now = now
         self._rng = rng
-        self._unknown = UnknownWrites(writer, lookups, now=now, on_silence=self._on_silence)
+        self._unknown = UnknownWrites(writer, lookups, on_silence=self._on_silence)
 
     async def execute(self, execution: PlanExecution) -> PlanOutcome:
         """Carry out one plan, or the first batch of it."""
@@ -119,7 +119,7 @@ class Executor:
             self._now(),
             unanswered={group_of(each.write) for each in record.writes.values()},
         )
-        run = ExecutionState(execution, record, failed_groups)
+        run = ExecutionState(execution, record, failed_groups, self._now)
         for event in execution.plan.events:
             execution.emit(event)
         try:
@@ -146,7 +146,7 @@ class Executor:
         ask_after = (
             questions.wait if not questions.reads or reads in failed_groups.failures else 0.0
         )
-        outcome = replace(run.outcome(requeue_after, self._now()), ask_after=ask_after)
+        outcome = replace(run.outcome(requeue_after), ask_after=ask_after)
         if outcome.result is Result.MORE:
             record.widths = run.slow_start.widths
         return outcome
@@ -246,7 +246,7 @@ class Executor:
     async def _perform(self, run: ExecutionState, write: Write) -> WriteResult:
         if run.record.is_repetition(write):
             result = WriteResult(write, WriteOutcome.UNKNOWN)
-            run.write_ended(result, self._now())
+            run.write_ended(result)
             return result
         repairs = run.record.repairs
         if unnamed := repairs.unnamed(write, self._now()):  # before they are made once more
@@ -255,7 +255,7 @@ class Executor:
         result = await self._writer.perform(
             run.execution.owner, write, on_silence=partial(self._on_silence, run)
         )
-        result = run.write_ended(result, self._now())
+        result = run.write_ended(result)
         if result.outcome is WriteOutcome.DONE:
             if write.on_success is not None:
                 run.events.append(write.on_success)

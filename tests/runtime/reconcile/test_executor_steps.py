@@ -119,7 +119,6 @@ class Bench:
                 submit=self._submit,
                 failing=self.failing,
                 held=self.held,
-                overdue=lambda: self.overdue,
             )
         )
 
@@ -198,6 +197,10 @@ class BenchRecord(Record):
     def questions(self, now: float) -> Questions:
         assert now == self._bench.now
         return self._bench.left
+
+    def overdue_failures(self, now: float) -> tuple[Failure, ...]:
+        assert now == self._bench.now
+        return self._bench.overdue
 
 
 def unanswered(write: Write) -> Failure:
