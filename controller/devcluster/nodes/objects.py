@@ -99,13 +99,12 @@ class ControlledStatefulSet(KubeObject, frozen=True):
     status: ReportedStatefulSetStatus = ReportedStatefulSetStatus()
 
 
-class ReplicatedSpec(View, frozen=True):
-    """`spec` of both kinds. Selector and template stay plain data: they are passed on."""
+class ControlledDeploymentSpec(View, frozen=True):
+    """`spec` of a Deployment. The template stays plain data: it is passed on to pods."""
 
     replicas: int | None = None
     paused: bool = False
     strategy: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
-    selector: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     template: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
     @property
@@ -114,8 +113,8 @@ class ReplicatedSpec(View, frozen=True):
         return 1 if self.replicas is None else self.replicas
 
 
-class ReportedReplicas(StatusPart, frozen=True):
-    """`status` of both kinds."""
+class ReportedDeploymentStatus(StatusPart, frozen=True):
+    """`status` of a Deployment."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -125,18 +124,11 @@ class ReportedReplicas(StatusPart, frozen=True):
     conditions: tuple[ReportedCondition, ...] = ()
 
 
-class ControlledReplicaSet(KubeObject, frozen=True):
-    """A ReplicaSet."""
-
-    spec: ReplicatedSpec = ReplicatedSpec()
-    status: ReportedReplicas = ReportedReplicas()
-
-
 class ControlledDeployment(KubeObject, frozen=True):
     """A Deployment."""
 
-    spec: ReplicatedSpec = ReplicatedSpec()
-    status: ReportedReplicas = ReportedReplicas()
+    spec: ControlledDeploymentSpec = ControlledDeploymentSpec()
+    status: ReportedDeploymentStatus = ReportedDeploymentStatus()
 
 
 class ScheduledNodeSpec(View, frozen=True):
@@ -161,7 +153,6 @@ class ScheduledNode(KubeObject, frozen=True):
 
 
 NODES = Resource("", "v1", "nodes", "Node", ScheduledNode)
-REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet", ControlledReplicaSet)
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", ControlledDeployment)
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", ControlledStatefulSet)
 JOBS = Resource("batch", "v1", "jobs", "Job", ControlledJob)
@@ -177,7 +168,6 @@ KNOWN: dict[str, Resource[Any]] = {
         JOBS,
         STATEFUL_SETS,
         DEPLOYMENTS,
-        REPLICA_SETS,
         ENDPOINT_SLICES,
         NAMESPACES,
         NODES,
