@@ -61,6 +61,7 @@ from controller.kube.objects import Pod
 from controller.kube.resources import CRDS, PODS
 from controller.ray.api import FeatureGates, custom_resource_definitions
 from controller.ray.api.feature_gates import CLUSTER_FLEET, WORKSPACE
+from controller.ray.api.pod_state import is_head
 from controller.runtime.settings import LogLevel, Settings, configure_logging
 
 # Announces where Ray's dashboards can be reached from this machine.
@@ -90,9 +91,13 @@ def announcer(say: Callable[[str], None], ray: str) -> Callable[[str, Pod | None
 
 @asynccontextmanager
 async def _following_heads(cluster: EmbeddedCluster, ray: str) -> AsyncGenerator[None]:
-    client, saw = cluster.client("manta-dev"), announcer(_say, ray)
-    heads = follow(client, PODS, saw, label_selector="ray.io/node-type=head")
-    running = asyncio.create_task(heads.run())
+    announce = announcer(_say, ray)
+
+    def saw_pod(key: str, pod: Pod | None) -> None:
+        if pod is None or is_head(pod):
+            announce(key, pod)
+
+    running = asyncio.create_task(follow(cluster.server, PODS, saw_pod))
     try:
         yield
     finally:

@@ -23,14 +23,15 @@ import msgspec
 import yaml
 
 from controller.apimachinery.certificates import issued_once
-from controller.apimachinery.custom_object import dig
+from controller.apimachinery.custom_object import dig, parse_readable
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
 from controller.command.development.process_node import ProcessNode
 from controller.command.process import wall
-from controller.devcluster.apiserver import ApiServer
+from controller.devcluster.apiserver import ApiServer, StoredEvent
 from controller.devcluster.apiserver.authentication import Guard, TokenIssuer
 from controller.devcluster.apiserver.authorization import Rbac
 from controller.devcluster.apiserver.http import serve
+from controller.devcluster.apiserver.store import Stored
 from controller.devcluster.gateway import (
     GatewayController,
     SimulatedListeners,
@@ -47,8 +48,6 @@ from controller.kube.client import Client
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import ConfigurationError, StatusError
 from controller.kube.resources import CRDS, Resource
-from controller.kube.source import ResourceSource
-from informers import Codec, Notification, SharedInformer, Updated, key_of
 
 # The nodes of an embedded cluster whose pods are simulated: kubelet, Rays and Gateways.
 
@@ -69,30 +68,44 @@ def simulated_gateways(context: ComponentContext) -> GatewayController:
     return GatewayController(context, SimulatedListeners(), any_class=True)
 
 
-def follow(
-    client: Client,
+async def follow(
+    server: ApiServer,
     resource: Resource[Any],
     saw: Callable[[str, Any | None], None],
     *,
     namespace: str = "",
-    label_selector: str = "",
-) -> SharedInformer[Any]:
-    """Return an informer that calls back with key and object of each change; None once deleted."""
-    informer = SharedInformer(
-        f"dev-{resource.plural}",
-        ResourceSource(client, resource, namespace, label_selector),
-        Codec(resource.view),
-        clock=asyncio.get_running_loop(),
-        rng=random.Random(),
-    )
+) -> None:
+    """Call back with key and object of each that is there or changes; None once it is deleted.
 
-    def tell(changes: list[Notification[Any]], _revision: str) -> None:
-        for each in changes:
-            key = key_of(each.new if isinstance(each, Updated) else each.object)
-            saw(key, informer.lister.get(key))
+    It reads the store of the server in this process, without a watch, until it is cancelled.
+    """
+    changes: asyncio.Queue[StoredEvent] = asyncio.Queue()
+    table = str(resource)
 
-    informer.on_change(tell)
-    return informer
+    def note(event: StoredEvent) -> None:
+        if event.table == table:
+            changes.put_nowait(event)
+
+    def show(key: str, stored: Stored | None) -> None:
+        if key.startswith(f"{namespace}/" if namespace else ""):
+            saw(key, stored and _view_of(stored.object, resource))
+
+    server.on_write.append(note)
+    try:
+        for key, stored in tuple(server.store.table(table).items.items()):
+            show(key, stored)
+        while True:
+            event = await changes.get()
+            show(event.key, None if event.type == "DELETED" else event.current)
+    finally:
+        server.on_write.remove(note)
+
+
+def _view_of(obj: dict[str, Any], resource: Resource[Any]) -> Any:
+    try:
+        return msgspec.convert(obj, resource.view)
+    except msgspec.ValidationError:
+        return parse_readable(obj, resource.view)
 
 
 _HOSTS = [

@@ -300,8 +300,8 @@ async def _play(demo: Demo, node: ProcessNode | None) -> None:
     ):
         demo.cluster, demo.tasks = cluster, tasks
         demo.user = cluster.client("demo-user")
-        watches = (each.run() for each in demo.view.informers(demo.user))
-        async with background(tasks, *watches), AsyncExitStack() as stack:
+        updates = demo.view.updates(cluster.server)
+        async with background(tasks, *updates), AsyncExitStack() as stack:
             if demo.apart:
                 demo.operator = OperatorProcess(cluster, demo.node)
                 await stack.enter_async_context(aclosing(demo.operator))

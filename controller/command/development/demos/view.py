@@ -6,17 +6,16 @@ import asyncio
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from controller.apimachinery.custom_object import CustomObject, conditions_of
 from controller.command.development.embedded_cluster import follow
-from controller.kube.client import Client
+from controller.devcluster.apiserver import ApiServer
 from controller.kube.objects import Pod
 from controller.kube.resources import Resource
 from controller.ray.api import RayCluster
-from informers import SharedInformer
 
 Words: TypeAlias = Callable[[Any], Mapping[str, str]]
 """The state of an object and of its parts by their names, its own first; none if it does not
@@ -112,7 +111,7 @@ _GOOD: Final = ("True", "Ready", "ready", "Succeeded", "Complete")
 
 
 class View:
-    """The objects of a demo, kept up to date by informers.
+    """The objects of a demo, kept up to date with a server in this process.
 
     Attributes:
         objects: those that exist now, by resource and key.
@@ -132,10 +131,10 @@ class View:
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._changed = asyncio.Event()
 
-    def informers(self, user: Client) -> list[SharedInformer[Any]]:
-        """Return the informers that keep the view up to date."""
+    def updates(self, server: ApiServer) -> list[Coroutine[Any, Any, None]]:
+        """Return what keeps the view up to date while it runs."""
         return [
-            follow(user, each, partial(self.saw, each), namespace="default" * each.namespaced)
+            follow(server, each, partial(self.saw, each), namespace="default" * each.namespaced)
             for each in self.objects
         ]
 
