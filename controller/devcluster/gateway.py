@@ -6,6 +6,7 @@ Statuses are pure functions. Types and reasons of conditions are those of the Ga
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import resources
 from typing import Any, Final, Protocol
@@ -17,7 +18,12 @@ from msgspec.structs import replace
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.metadata import is_owned_by, owner_reference
 from controller.apimachinery.schema import add_conditions
-from controller.devcluster.nodes.components import ComponentContext, Enqueue, LoopComponent
+from controller.devcluster.nodes.components import (
+    ComponentContext,
+    Enqueue,
+    LoopComponent,
+    always,
+)
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES
 from controller.kube.client import Client
 from controller.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
@@ -321,7 +327,7 @@ def _port_name(port: int) -> str:
 CONTROLLER_NAME: Final = "manta.dev/gateway"
 """`spec.controllerName` of the classes that are handled."""
 
-_EVERYTHING = ("everything",)
+_EVERYTHING = "everything"
 
 
 class Listeners(Protocol):
@@ -370,7 +376,7 @@ class GatewayController(LoopComponent[str]):
 
     def _lister(self, context: ComponentContext, resource: Resource[Any]) -> Any:
         informer = context.caches.informer(resource)
-        informer.add_handler(Enqueue(self._loop.add, _everything), name="gateways")
+        informer.add_handler(Enqueue(self._loop.add, always(_EVERYTHING)), name="gateways")
         return informer.lister
 
     async def _sync(self, key: str) -> None:
@@ -404,51 +410,26 @@ class GatewayController(LoopComponent[str]):
         for route in routes:
             parents = route_parents(route, gateways, self._services.get, CONTROLLER_NAME, now)
             if parents:
-                await self._report_route(route, parents)
-
-    async def _report_route(self, route: HTTPRoute, parents: list[Status]) -> None:
-        """Write our entries; those of other controllers stay."""
-        raw = await self._raw(HTTP_ROUTES, route)
-        if raw is None:
-            return
-        before: list[Status] = raw.get("status", {}).get("parents", [])
-        others = [each for each in before if each.get("controllerName") != CONTROLLER_NAME]
-        await self._write(HTTP_ROUTES, route, raw, {"parents": [*others, *parents]})
+                await self._report(HTTP_ROUTES, route, {"parents": parents})
 
     async def _report(self, resource: Resource[Any], obj: KubeObject, status: Status) -> None:
-        raw = await self._raw(resource, obj)
-        if raw is not None:
-            await self._write(resource, obj, raw, {**raw.get("status", {}), **status})
-
-    async def _raw(self, resource: Resource[Any], obj: KubeObject) -> dict[str, Any] | None:
-        """Return the present object, if it is still the observed one."""
+        """Write a status, if it is another one; entries of others among `parents` stay."""
         meta = obj.metadata
-        try:
+        with suppress(Conflict, NotFound):  # it has changed: its event enqueues it again
             raw = await self._client.get_raw(resource, meta.namespace, meta.name)
-        except NotFound:
-            return None
-        return raw if raw["metadata"]["uid"] == meta.uid else None
-
-    async def _write(
-        self, resource: Resource[Any], obj: KubeObject, raw: dict[str, Any], status: Status
-    ) -> None:
-        if raw.get("status") == status:
-            return
-        meta = obj.metadata
-        patch = {"metadata": {"resourceVersion": meta.resource_version}, "status": status}
-        try:
-            await self._client.merge_patch(
-                resource, meta.namespace, meta.name, patch, subresource="status"
-            )
-        except (Conflict, NotFound):
-            return  # it has changed: its event enqueues it again
+            before: Status = raw.get("status", {})
+            wanted = before | status
+            if "parents" in status:
+                known: list[Status] = before.get("parents", [])
+                others = [each for each in known if each.get("controllerName") != CONTROLLER_NAME]
+                wanted["parents"] = [*others, *status["parents"]]
+            if wanted != before and raw["metadata"]["uid"] == meta.uid:
+                patch = {"metadata": {"resourceVersion": meta.resource_version}, "status": wanted}
+                await self._client.merge_patch(
+                    resource, meta.namespace, meta.name, patch, subresource="status"
+                )
 
 
 def _of_gateways(obj: KubeObject) -> tuple[str, ...]:
     owner = obj.metadata.controller
-    return _EVERYTHING if owner is not None and owner.kind == GATEWAYS.kind else ()
-
-
-def _everything(obj: KubeObject) -> tuple[str]:
-    del obj
-    return _EVERYTHING
+    return (_EVERYTHING,) if owner is not None and owner.kind == GATEWAYS.kind else ()

@@ -320,6 +320,11 @@ def own_key(obj: KubeObject) -> tuple[str]:
     return (obj.metadata.key,)
 
 
+def always(key: str) -> Callable[[KubeObject], tuple[str]]:
+    """Return what gives the same key for every object, for `Enqueue`."""
+    return lambda _: (key,)
+
+
 class Enqueue(Generic[T, K]):
     """An informer handler that enqueues the keys of every changed object."""
 

@@ -122,8 +122,8 @@ class EndpointSlices(LoopComponent[str]):
         pods.add_handler(Enqueue(self._loop.add, self._services_of_pod), name="endpointslices")
         self._pods = pods.lister
         slices = caches.informer(ENDPOINT_SLICES)
-        slices.add_index(_BY_SERVICE, _service_of_slice)
-        slices.add_handler(Enqueue(self._loop.add, _service_of_slice), name="endpointslices")
+        slices.add_index(_BY_SERVICE, _service_of_own_slice)
+        slices.add_handler(Enqueue(self._loop.add, _service_of_own_slice), name="endpointslices")
         self._slices = slices.lister
 
     def _services_of_pod(self, pod: KubeletPod) -> Iterator[str]:
@@ -212,8 +212,12 @@ def _rarest_pair(service: Service) -> list[str]:
     return [f"{service.metadata.namespace}/{key}={selector[key]}"]
 
 
-def _service_of_slice(item: RawEndpointSlice) -> list[str]:
-    labels = item.metadata.labels or {}
-    if labels.get(_MANAGER_LABEL) != _MANAGER or _SERVICE_LABEL not in labels:
-        return []
-    return [f"{item.metadata.namespace}/{labels[_SERVICE_LABEL]}"]
+def service_of_slice(item: RawEndpointSlice) -> list[str]:
+    """Return the key of the service that a slice belongs to."""
+    name = (item.metadata.labels or {}).get(_SERVICE_LABEL)
+    return [f"{item.metadata.namespace}/{name}"] if name else []
+
+
+def _service_of_own_slice(item: RawEndpointSlice) -> list[str]:
+    is_ours = (item.metadata.labels or {}).get(_MANAGER_LABEL) == _MANAGER
+    return service_of_slice(item) if is_ours else []

@@ -62,31 +62,46 @@ class ControlledJob(KubeObject, frozen=True):
     status: ReportedJobStatus = ReportedJobStatus()
 
 
-class UpdateStrategy(View, frozen=True):
-    """`spec.updateStrategy` of a StatefulSet."""
-
-    type: str = ""
-
-
-class ControlledStatefulSetSpec(View, frozen=True):
-    """`spec` of a StatefulSet. Templates stay plain data: they are passed on."""
+class ReplicatedSpec(View, frozen=True):
+    """`spec` of Deployments and StatefulSets. The template stays plain data for the pods."""
 
     replicas: int | None = None
-    service_name: str = ""
-    pod_management_policy: str = ""
-    update_strategy: UpdateStrategy = UpdateStrategy()
     template: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
-    volume_claim_templates: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many pods are wanted."""
+        return 1 if self.replicas is None else self.replicas
 
 
-class ReportedStatefulSetStatus(StatusPart, frozen=True):
-    """`status` of a StatefulSet."""
+class ReportedReplicas(StatusPart, frozen=True):
+    """`status` of both kinds, as far as they have the same."""
 
     observed_generation: int = 0
     replicas: int = 0
     ready_replicas: int = 0
     available_replicas: int = 0
     updated_replicas: int = 0
+
+
+class UpdateStrategy(View, frozen=True):
+    """`spec.updateStrategy` of a StatefulSet."""
+
+    type: str = ""
+
+
+class ControlledStatefulSetSpec(ReplicatedSpec, frozen=True):
+    """`spec` of a StatefulSet."""
+
+    service_name: str = ""
+    pod_management_policy: str = ""
+    update_strategy: UpdateStrategy = UpdateStrategy()
+    volume_claim_templates: tuple[dict[str, Any], ...] = ()
+
+
+class ReportedStatefulSetStatus(ReportedReplicas, frozen=True):
+    """`status` of a StatefulSet."""
+
     current_replicas: int = 0
     current_revision: str = ""
     update_revision: str = ""
@@ -99,28 +114,16 @@ class ControlledStatefulSet(KubeObject, frozen=True):
     status: ReportedStatefulSetStatus = ReportedStatefulSetStatus()
 
 
-class ControlledDeploymentSpec(View, frozen=True):
-    """`spec` of a Deployment. The template stays plain data: it is passed on to pods."""
+class ControlledDeploymentSpec(ReplicatedSpec, frozen=True):
+    """`spec` of a Deployment."""
 
-    replicas: int | None = None
     paused: bool = False
     strategy: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
-    template: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
-
-    @property
-    def count(self) -> int:
-        """How many pods are wanted."""
-        return 1 if self.replicas is None else self.replicas
 
 
-class ReportedDeploymentStatus(StatusPart, frozen=True):
+class ReportedDeploymentStatus(ReportedReplicas, frozen=True):
     """`status` of a Deployment."""
 
-    observed_generation: int = 0
-    replicas: int = 0
-    updated_replicas: int = 0
-    ready_replicas: int = 0
-    available_replicas: int = 0
     conditions: tuple[ReportedCondition, ...] = ()
 
 

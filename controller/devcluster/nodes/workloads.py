@@ -254,14 +254,13 @@ def plan_stateful_set(
 ) -> StatefulSetPlan:
     """Return the plan for the set with its pods."""
     spec = stateful_set.spec
-    count = 1 if spec.replicas is None else spec.replicas
     numbered = dict(sorted(_numbered(stateful_set, pods)))
     status = _status(stateful_set, numbered)
     ended = tuple(p for p in numbered.values() if p.is_finished and not p.metadata.terminating)
     if ended:
         return StatefulSetPlan(status, deletes=ended)
-    creates = tuple(number for number in range(count) if number not in numbered)
-    surplus = tuple(pod for number, pod in numbered.items() if number >= count)
+    creates = tuple(number for number in range(spec.count) if number not in numbered)
+    surplus = tuple(pod for number, pod in numbered.items() if number >= spec.count)
     if spec.pod_management_policy != "Parallel":
         before = (pod for number, pod in numbered.items() if number < min(creates, default=0))
         creates = creates[:1] if all(map(_is_ready, before)) else ()

@@ -23,7 +23,6 @@ from controller.devcluster.processes.container_process import ContainerProcess
 from controller.devcluster.processes.environment import ApiAccess, Images
 from controller.devcluster.processes.output import Outputs
 from controller.devcluster.processes.pod_managers import (
-    KubeletDirs,
     PodEvents,
     PodRuntime,
     StartSlots,
@@ -102,10 +101,11 @@ class ProcessKubelet(Kubelet):
             settings=context.settings,
             start_slots=StartSlots(context.settings.starts, context.settings.start_time),
             wall=context.wall,
-            dirs=KubeletDirs(claims=root / "claims", memory=memory),
+            claims=root / "claims",
+            memory=memory,
             access=access,
         )
-        self._claims = Claims(context, self._runtime.dirs.claims)
+        self._claims = Claims(context, self._runtime.claims)
         self._runs: dict[str, dict[str, PodWorker]] = {}
         self._group: asyncio.TaskGroup | None = None
         informer = context.caches.informer(PODS)

@@ -17,11 +17,17 @@ from pathlib import Path
 import structlog
 from msgspec import Struct
 
-from controller.devcluster.nodes.components import ComponentContext, Enqueue, LoopComponent
+from controller.devcluster.nodes.components import (
+    ComponentContext,
+    Enqueue,
+    LoopComponent,
+    always,
+)
+from controller.devcluster.nodes.endpointslices import service_of_slice
 from controller.devcluster.nodes.objects import ENDPOINT_SLICES, RawEndpointSlice
 from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.devcluster.processes.pod_sandbox import Isolation
-from controller.kube.objects import KubeObject, Service, ServicePort
+from controller.kube.objects import Service, ServicePort
 from controller.kube.resources import SERVICES
 
 # The backends of a service, from the Service and its EndpointSlices.
@@ -224,9 +230,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.write_eof()
 
 
-_SERVICE_LABEL = "kubernetes.io/service-name"
 _BY_SERVICE = "service-of-slice"
-_ALL = ("network",)
 _AGAIN = 5.0  # seconds until an address that could not be bound is tried again
 
 
@@ -249,11 +253,11 @@ class ServiceNetwork(LoopComponent[str]):
         self._api_server = api_server
         super().__init__("network", context)
         services = context.caches.informer(SERVICES)
-        services.add_handler(Enqueue(self._loop.add, _everything), name="network")
+        services.add_handler(Enqueue(self._loop.add, always("network")), name="network")
         self._services = services.lister
         slices = context.caches.informer(ENDPOINT_SLICES)
         slices.add_index(_BY_SERVICE, service_of_slice)
-        slices.add_handler(Enqueue(self._loop.add, _everything), name="network")
+        slices.add_handler(Enqueue(self._loop.add, always("network")), name="network")
         self._slices = slices.lister
         self._pods = context.caches.informer(PODS).lister
         self._forwarders: dict[tuple[str, int], Forwarder] = {}
@@ -366,13 +370,6 @@ class ServiceNetwork(LoopComponent[str]):
         return self._isolation.is_pod(peer[0]) or owner(peer, here) in self._permitted
 
 
-def service_of_slice(item: RawEndpointSlice) -> list[str]:
-    """Return the key of the service that a slice belongs to."""
-    labels = item.metadata.labels or {}
-    name = labels.get(_SERVICE_LABEL)
-    return [f"{item.metadata.namespace}/{name}"] if name else []
-
-
 def _cluster_addresses(services: Iterable[Service]) -> set[str]:
     """Return services' addresses, without the API server's, which all clusters share."""
     return {
@@ -381,8 +378,3 @@ def _cluster_addresses(services: Iterable[Service]) -> set[str]:
         if service.spec.cluster_ip not in {"", HEADLESS}
         and service.metadata.key != "default/kubernetes"
     }
-
-
-def _everything(obj: KubeObject) -> tuple[str]:
-    del obj
-    return _ALL

@@ -111,22 +111,12 @@ class PodEvents:
             await send()
 
 
-class KubeletDirs(Struct, frozen=True):
-    """Directories of the kubelet outside the pods' sandboxes.
-
-    Attributes:
-        claims: directories of persistent volume claims, by uid.
-        memory: volumes of medium Memory, by pod.
-    """
-
-    claims: Path
-    memory: Path
-
-
 class PodRuntime(Struct, frozen=True):
     """Dependencies that all pods share.
 
     Attributes:
+        claims: folder of the directories of persistent volume claims, by uid.
+        memory: folder of volumes of medium Memory, by pod.
         access: access of pods to the API server; None for no access.
     """
 
@@ -139,7 +129,8 @@ class PodRuntime(Struct, frozen=True):
     settings: NodeSettings
     start_slots: StartSlots
     wall: Callable[[], datetime]
-    dirs: KubeletDirs
+    claims: Path
+    memory: Path
     access: ApiAccess | None
 
 

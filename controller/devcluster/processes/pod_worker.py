@@ -152,8 +152,8 @@ class PodWorker:
     async def _prepare(self, pod: SpecifiedPod) -> None:
         self._sandbox = await self._open(pod)
         downward = self._downward_values(self._sandbox)
-        runtime, dirs, root = self._runtime, self._runtime.dirs, self._sandbox.root
-        volumes = Volumes(pod, root, dirs.memory / self.uid, dirs.claims)
+        runtime, root = self._runtime, self._sandbox.root
+        volumes = Volumes(pod, root, runtime.memory / self.uid, runtime.claims)
         self._volumes = volumes
         self._changed()
         await mount_volumes(runtime.sources, volumes, self._meta, downward, self._record_event)
