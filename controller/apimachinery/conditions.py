@@ -195,6 +195,12 @@ def tells(condition: Mapping[str, Any], text: str) -> bool:
     return len(message) == LONGEST_MESSAGE and begins >= 0 and text.startswith(message[begins:])
 
 
+def verdicts(status: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """Return types, statuses and reasons of conditions: changed messages alone are not urgent."""
+    found = status.get("conditions") or ()
+    return [(each.get("type"), each.get("status"), each.get("reason")) for each in found]
+
+
 def is_true(conditions: Sequence[Mapping[str, Any]], type: str) -> bool:  # noqa: A002
     """Return whether the condition is present and True."""
     found = find_condition(conditions, type)

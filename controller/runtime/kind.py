@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from msgspec import Struct, field
 
+from controller.apimachinery.metadata import is_owned_by, ownership_text
 from controller.apimachinery.object_schema import ObjectSchema
 from controller.apimachinery.validation import Problem
 from controller.kube.objects import KubeObject, ObjectMeta
@@ -182,6 +183,14 @@ def owned_by(reads: CacheReader, resource: Resource[T], owner: OwnerIdentity) ->
         return found
     namespace = owner.namespace if resource.namespaced else ""
     return [each for each in found if each.metadata.namespace == namespace]
+
+
+def other_owner(reads: CacheReader, resource: Resource[Any], key: str, uid: str) -> str:
+    """Return a predicate about the owner of a name that is not free for `uid`; empty if it is."""
+    found = reads.get(resource, key)
+    if found is not None:
+        return "" if is_owned_by(found.metadata, uid) else ownership_text(found.metadata)
+    return ownership_text(None) if reads.record(uid).has_name_conflict(resource, key) else ""
 
 
 class CacheReader(Protocol):

@@ -268,6 +268,25 @@ def remedy_of(failure: Failure, words: Mapping[Reason, str] = _NO_WORDS) -> str:
     return words.get(refusal) or refusal.next_step
 
 
+def remedies_in(field: str, where: str = "") -> dict[Reason, str]:
+    """Return what a user changes in the field that describes pods which were refused.
+
+    Args:
+        field: the field.
+        where: the part, such as `of container a in spec.template`; the field itself if empty.
+    """
+    place = where or f"in {field}"
+    resources = f"change the resources {place}"
+    return {
+        LIMIT_RANGE_VIOLATED: f"{resources}, or ask for another LimitRange",
+        QUOTA_EXCEEDED: f"ask for a larger quota, or {resources}",
+        QUOTA_NEEDS_RESOURCES: f"set the resources {place}",
+        POD_SECURITY_VIOLATED: f"set the securityContext {place}",
+        OBJECT_INVALID: f"correct this field in {field}",
+        ADMISSION_DENIED: f"change the pod accordingly in {field}, or ask for another policy",
+    }
+
+
 def with_remedy(words: str, remedy: str) -> str:
     """Return a sentence about a refusal with the next step at its end."""
     return f"{words}; {remedy}" if remedy else words

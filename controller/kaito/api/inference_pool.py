@@ -12,12 +12,12 @@ from typing import Any, Final
 from msgspec import Struct
 
 from controller.apimachinery.conditions import ConditionSet
-from controller.apimachinery.metadata import is_owned_by, owner_reference, ownership_text
+from controller.apimachinery.metadata import owner_reference
 from controller.kaito.api import labels
 from controller.kaito.api.status import what_failed
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import Resource
-from controller.runtime.kind import CacheReader, CreateError, Owned
+from controller.runtime.kind import CacheReader, CreateError, Owned, other_owner
 from controller.runtime.plan import Create, Delete, Event, Target
 from controller.runtime.reasons import refused_create
 
@@ -60,19 +60,15 @@ def observe_inference_pool(
     target = Target(INFERENCE_POOLS, owner.namespace, name, "inference-pool")
     if not reads.serves(INFERENCE_POOLS):
         return SeenInferencePool(target, is_wanted)
-    found, conflict = reads.get(INFERENCE_POOLS, target.key), ""
-    record = reads.record(owner.uid)
-    if found is not None and not is_owned_by(found.metadata, owner.uid):
-        conflict = ownership_text(found.metadata)
-    elif found is None and record.has_name_conflict(INFERENCE_POOLS, target.key):
-        conflict = ownership_text(None)
+    found = reads.get(INFERENCE_POOLS, target.key)
+    conflict = other_owner(reads, INFERENCE_POOLS, target.key, owner.uid)
     return SeenInferencePool(
         target,
         is_wanted,
         is_served=True,
         found=found.metadata if found is not None and not conflict else None,
         conflict=conflict,
-        refused=record.create_error(INFERENCE_POOLS, target.key),
+        refused=reads.record(owner.uid).create_error(INFERENCE_POOLS, target.key),
     )
 
 

@@ -55,12 +55,6 @@ BENCHMARK_COMPLETED: Final = "BenchmarkCompleted"
 PEAK_METRIC: Final = "peakTokensPerMinute"
 
 
-def verdicts(status: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """Return types, statuses and reasons of conditions: changed messages alone are not urgent."""
-    found = status.get("conditions") or ()
-    return [(each.get("type"), each.get("status"), each.get("reason")) for each in found]
-
-
 def throughput(tokens_per_minute: str, config: Mapping[str, str]) -> dict[str, Any]:
     """Return the result of a benchmark as the status has it."""
     return {

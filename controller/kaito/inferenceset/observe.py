@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from controller.apimachinery.conditions import READY, find_condition, is_true
 from controller.apimachinery.custom_object import conditions_of, dig, status_of
-from controller.apimachinery.metadata import is_owned_by, ownership_text, suffix
+from controller.apimachinery.metadata import is_owned_by, suffix
 from controller.apimachinery.validation import Problem
 from controller.kaito.api import labels
 from controller.kaito.api.inference_pool import SeenInferencePool, observe_inference_pool
@@ -36,7 +36,7 @@ from controller.runtime.definitions import (
     InstalledDefinition,
     UnknownFieldFinder,
 )
-from controller.runtime.kind import CacheReader, CreateError, owned_by
+from controller.runtime.kind import CacheReader, CreateError, other_owner, owned_by
 
 _LENGTH: Final = 5
 """Characters of the suffix, as many as those that the API server chooses."""
@@ -343,9 +343,4 @@ def _conflict(meta: ObjectMeta, name: str, reads: CacheReader) -> str:
     """Return the end of a sentence about the other owner of a name; empty if it is free."""
     if name in reads.unreadable(WORKSPACES, meta.namespace):
         return "cannot be read"
-    key = f"{meta.namespace}/{name}"
-    present = reads.get(WORKSPACES, key)
-    if present is not None:
-        return ownership_text(present.metadata)
-    is_taken = reads.record(meta.uid).has_name_conflict(WORKSPACES, key)
-    return ownership_text(None) if is_taken else ""
+    return other_owner(reads, WORKSPACES, f"{meta.namespace}/{name}", meta.uid)

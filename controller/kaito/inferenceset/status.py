@@ -13,6 +13,7 @@ from controller.apimachinery.conditions import (
     ConditionSet,
     rfc3339,
     tells,
+    verdicts,
 )
 from controller.apimachinery.custom_object import conditions_of, dig, mapping
 from controller.apimachinery.patches import difference
@@ -26,7 +27,6 @@ from controller.kaito.api.status import (
     conditions_before,
     cut,
     throughput,
-    verdicts,
     what_failed,
 )
 from controller.kaito.api.workspace import WORKSPACES

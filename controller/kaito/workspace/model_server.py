@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from controller.apimachinery.conditions import is_true
 from controller.apimachinery.custom_object import conditions_of
-from controller.apimachinery.metadata import is_owned_by, ownership_text
+from controller.apimachinery.metadata import is_owned_by
 from controller.apimachinery.redaction import last_error
 from controller.kaito.api import labels
 from controller.kaito.api.config_maps import OPTIONS_MAPS
@@ -42,7 +42,7 @@ from controller.kube.objects import (
     StatefulSet,
 )
 from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource
-from controller.runtime.kind import CacheReader, owned_by
+from controller.runtime.kind import CacheReader, other_owner, owned_by
 
 # The cause that keeps pods from becoming ready, with Kaito's reasons.
 #
@@ -258,7 +258,7 @@ def observe_workload(
     has_classes = reads.serves(STORAGE_CLASSES)
     record, revisions = reads.record(meta.uid), tuple(owned_by(reads, REVISIONS, meta))
     names = possible_names(meta.name, goal.hash)
-    taken = [name for name in names if _is_taken(REVISIONS, meta, name, reads)]
+    taken = [n for n in names if other_owner(reads, REVISIONS, f"{meta.namespace}/{n}", meta.uid)]
     services = (reads.get(SERVICES, f"{meta.namespace}/{each}") for each in _services(meta.name))
     return SeenWorkload(
         revisions=revisions,
@@ -287,12 +287,9 @@ def _own(resource: Resource[T], workspace: ObjectMeta, reads: CacheReader) -> T 
 def _foreign(workspace: ObjectMeta, goal: Goal, reads: CacheReader) -> Iterator[tuple[str, str]]:
     """Yield objects of others with a name that the workload needs, each with a sentence."""
     for resource, name in _wanted_names(workspace, goal, reads):
-        if not _is_taken(resource, workspace, name, reads):
-            continue
-        found = reads.get(resource, f"{workspace.namespace}/{name}")
         title = f"{resource.kind} {name}"
-        owner = ownership_text(found.metadata if found is not None else None)
-        yield title, f"there is a {title} that {owner}: delete or rename one of the two"
+        if owner := other_owner(reads, resource, f"{workspace.namespace}/{name}", workspace.uid):
+            yield title, f"there is a {title} that {owner}: delete or rename one of the two"
 
 
 def _wanted_names(
@@ -308,16 +305,6 @@ def _wanted_names(
         found = reads.get(SERVICES, f"{workspace.namespace}/{name}")
         if found is not None and found.metadata.controller is not None:
             yield SERVICES, name
-
-
-def _is_taken(
-    resource: Resource[Any], workspace: ObjectMeta, name: str, reads: CacheReader
-) -> bool:
-    key = f"{workspace.namespace}/{name}"
-    found = reads.get(resource, key)
-    if found is not None:
-        return not is_owned_by(found.metadata, workspace.uid)
-    return reads.record(workspace.uid).has_name_conflict(resource, key)
 
 
 def _services(name: str) -> tuple[str, str]:

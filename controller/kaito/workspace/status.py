@@ -14,6 +14,7 @@ from controller.apimachinery.conditions import (
     READY,
     job_end,
     stored_message,
+    verdicts,
 )
 from controller.apimachinery.custom_object import conditions_of
 from controller.apimachinery.validation import Problem
@@ -33,7 +34,6 @@ from controller.kaito.api.status import (
     deletion_status,
     failure_event,
     failure_reason,
-    verdicts,
     what_failed,
 )
 from controller.kaito.provisioning.decision import claim_condition

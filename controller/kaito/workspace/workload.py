@@ -39,7 +39,13 @@ from controller.kube.objects import Job, ObjectMeta, StatefulSet
 from controller.kube.resources import SERVICES, STATEFUL_SETS, Resource
 from controller.runtime import reasons
 from controller.runtime.plan import Create, Delete, Event, JsonPatch, MergePatch, Target, Write
-from controller.runtime.reasons import Reason, cause_of_missing_pod, next_look, suspension_of
+from controller.runtime.reasons import (
+    Reason,
+    cause_of_missing_pod,
+    next_look,
+    remedies_in,
+    suspension_of,
+)
 
 SCOPE: Final = "workload"
 """Scope of writes to the workload: while the outcome of one is unknown, none is sent."""
@@ -252,17 +258,8 @@ def _wanted(server: StatefulSet) -> int:
 
 _ENDED: Final = frozenset({"Failed", "Succeeded"})
 _TEMPLATE: Final = "inference.template"
-_OF_TEMPLATE: Final = {
-    reasons.QUOTA_EXCEEDED: f"ask for a larger quota, or change the resources in {_TEMPLATE}",
-    reasons.QUOTA_NEEDS_RESOURCES: f"set them in {_TEMPLATE}",
-    reasons.LIMIT_RANGE_VIOLATED: (
-        f"change the resources in {_TEMPLATE}, or ask for another LimitRange"
-    ),
-    reasons.POD_SECURITY_VIOLATED: f"set the securityContext in {_TEMPLATE}",
-    reasons.ADMISSION_DENIED: (
-        f"change the pod accordingly in {_TEMPLATE}, or ask for another policy"
-    ),
-    reasons.OBJECT_INVALID: f"correct this field in {_TEMPLATE}",
+_OF_TEMPLATE: Final = remedies_in(_TEMPLATE) | {
+    reasons.QUOTA_NEEDS_RESOURCES: f"set them in {_TEMPLATE}"
 }
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import Any, Final, cast
+from typing import Final
 
-from controller.apimachinery.custom_object import dig, mapping
 from controller.apimachinery.object_schema import ObjectSchema, UnknownField, unknown_fields
 from controller.apimachinery.schedule import LONGEST_SCHEDULE, schedule_pattern
 from controller.apimachinery.schema import (
@@ -26,7 +25,7 @@ from controller.apimachinery.schema import (
 from controller.apimachinery.validation import NO_CONTAINER
 from controller.ray.api import rayclusterfleet, raycronjob, rayservice
 from controller.ray.api.names import RayObject
-from controller.ray.api.ray_options import RAY, unknown_words
+from controller.ray.api.ray_options import RAY, groups_of, specifications, unknown_words
 from controller.ray.api.rayjob import SubmissionMode
 from controller.ray.api.rayservice import UpgradeType
 from controller.ray.api.validation import (
@@ -317,21 +316,10 @@ def unknown_field_finder() -> UnknownFieldFinder:
 
     def find(obj: RayObject, pod: ObjectSchema) -> Iterator[UnknownField]:
         schema = pod.part("metadata", "spec")
-        for where, template in pod_templates(mapping(obj.spec), "spec"):
-            yield from unknown_fields(template, schema, where)
+        for path, spec in specifications(obj.spec):
+            for where, group in groups_of(path, spec):
+                yield from unknown_fields(group.get("template"), schema, f"{where}.template")
+            submitter = spec.get("submitterPodTemplate")
+            yield from unknown_fields(submitter, schema, f"{path}.submitterPodTemplate")
 
     return UnknownFieldFinder(find, RAY, unknown_words)
-
-
-def pod_templates(spec: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
-    """Yield the pod templates of a specification, each with its path."""
-    yield f"{path}.headGroupSpec.template", dig(spec, "headGroupSpec", "template")
-    groups = spec.get("workerGroupSpecs")
-    for position, group in enumerate(cast("list[Any]", groups) if isinstance(groups, list) else ()):
-        yield f"{path}.workerGroupSpecs[{position}].template", mapping(group).get("template")
-    yield f"{path}.submitterPodTemplate", spec.get("submitterPodTemplate")
-    for name in ("rayClusterSpec", "rayClusterConfig", "jobTemplate"):
-        if name in spec:
-            yield from pod_templates(mapping(spec[name]), f"{path}.{name}")
-    if "template" in spec:
-        yield from pod_templates(mapping(dig(spec, "template", "spec")), f"{path}.template.spec")

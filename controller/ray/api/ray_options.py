@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from itertools import chain, starmap
 from typing import Any, Final, TypeAlias, cast
 
 import msgspec
@@ -244,25 +245,38 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return next(iter(get_close_matches(word, sorted(known), n=1)), "")
 
 
+Part: TypeAlias = tuple[str, Mapping[str, Any]]
+"""A part of an object, after its path."""
+
+
+def specifications(spec: Any, path: str = "spec") -> Iterator[Part]:
+    """Yield a specification of any kind, and then those that it embeds."""
+    found = mapping(spec)
+    yield path, found
+    for name in _EMBEDDED:
+        if name in found:
+            yield from specifications(found[name], f"{path}.{name}")
+    if "template" in found:
+        yield from specifications(dig(found, "template", "spec"), f"{path}.template.spec")
+
+
+def groups_of(path: str, spec: Mapping[str, Any]) -> Iterator[Part]:
+    """Yield the groups of pods of one specification, that of the head first."""
+    yield f"{path}.headGroupSpec", mapping(spec.get("headGroupSpec"))
+    for position, group in enumerate(_items(spec.get("workerGroupSpecs"))):
+        yield f"{path}.workerGroupSpecs[{position}]", group
+
+
 def unknown_words(obj: RayObject) -> Iterator[UnknownField]:
     """Yield the keys in the specification of any kind that Ray does not know."""
-    yield from _in_spec(mapping(obj.spec), "spec")
-
-
-def _in_spec(spec: Mapping[str, Any], path: str) -> Iterator[UnknownField]:
-    head = dig(spec, "headGroupSpec", "rayStartParams")
-    yield from _parameters(head, f"{path}.headGroupSpec.rayStartParams")
-    for position, group in enumerate(_items(spec.get("workerGroupSpecs"))):
-        where = f"{path}.workerGroupSpecs[{position}].rayStartParams"
-        yield from _parameters(group.get("rayStartParams"), where)
-    for name in _EMBEDDED:
-        if name in spec:
-            yield from _in_spec(mapping(spec[name]), f"{path}.{name}")
-    if "template" in spec:
-        yield from _in_spec(mapping(dig(spec, "template", "spec")), f"{path}.template.spec")
-    runtime_env = _read(spec.get("runtimeEnvYAML"), read_runtime_env)
-    yield from _keys(runtime_env, RUNTIME_ENV, f"{path}.runtimeEnvYAML")
-    yield from _serve(_read(spec.get("serveConfigV2"), read_serve_yaml), f"{path}.serveConfigV2")
+    specs = tuple(specifications(obj.spec))
+    for path, group in chain.from_iterable(starmap(groups_of, specs)):
+        yield from _parameters(group.get("rayStartParams"), f"{path}.rayStartParams")
+    for path, spec in reversed(specs):
+        runtime_env = _read(spec.get("runtimeEnvYAML"), read_runtime_env)
+        yield from _keys(runtime_env, RUNTIME_ENV, f"{path}.runtimeEnvYAML")
+        config = _read(spec.get("serveConfigV2"), read_serve_yaml)
+        yield from _serve(config, f"{path}.serveConfigV2")
 
 
 def _parameters(parameters: Any, path: str) -> Iterator[UnknownField]:

@@ -23,7 +23,6 @@ from controller.apimachinery.metadata import (
     SUFFIX_LENGTH,
     is_owned_by,
     owner_reference,
-    ownership_text,
     suffix,
 )
 from controller.apimachinery.validation import Problem
@@ -44,7 +43,7 @@ from controller.runtime.definitions import (
     InstalledDefinition,
     UnknownFieldFinder,
 )
-from controller.runtime.kind import CacheReader, owned_by
+from controller.runtime.kind import CacheReader, other_owner, owned_by
 from controller.runtime.plan import Failure, Target
 
 # The copies of a fleet, as their RayClusters show them.
@@ -331,9 +330,5 @@ def _name_conflicts(
     for name in names:
         if name in odd:
             continue  # reported as such
-        key = f"{fleet.namespace}/{name}"
-        present = reads.get(RAYCLUSTERS, key)
-        if present is not None and not is_owned_by(present.metadata, fleet.uid):
-            yield name, ownership_text(present.metadata)
-        elif present is None and reads.record(fleet.uid).has_name_conflict(RAYCLUSTERS, key):
-            yield name, ownership_text(None)
+        if conflict := other_owner(reads, RAYCLUSTERS, f"{fleet.namespace}/{name}", fleet.uid):
+            yield name, conflict

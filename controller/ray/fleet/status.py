@@ -19,6 +19,7 @@ from controller.apimachinery.conditions import (
     find_condition,
     tells,
     time_of,
+    verdicts,
 )
 from controller.apimachinery.custom_object import mapping, status_of
 from controller.apimachinery.patches import difference
@@ -228,7 +229,7 @@ def current_status(seen: FleetObservation, failures: tuple[Failure, ...] = ()) -
     wanted["conditions"] = conditions.as_list()
     events = tuple(_events(seen, cause, held, wanted))
     changed = difference(seen.status, wanted).keys() - {"clusters", "conditions"}
-    urgent = bool(events or changed) or _verdicts(seen.status) != _verdicts(wanted)
+    urgent = bool(events or changed) or verdicts(seen.status) != verdicts(wanted)
     settles = 0.0 if urgent else _SETTLES
     return StatusPatch(wanted, urgent=urgent, events=events, settles=settles)
 
@@ -312,14 +313,6 @@ def _events(
         yield from upgrade_event(
             before.get("reason", ""), after.get("reason", ""), after.get("message", "")
         )
-
-
-def _verdicts(status: Status) -> list[tuple[Any, ...]]:
-    """Return types, statuses and reasons: changed messages alone are not urgent."""
-    return [
-        (each.get("type"), each.get("status"), each.get("reason"))
-        for each in status.get("conditions") or ()
-    ]
 
 
 # Metrics of fleets, computed from the cache when scraped.

@@ -67,17 +67,7 @@ def _words(seen: JobObservation, job: Job) -> dict[Reason, str]:
         where = f"of container {submitting_container(job)} in {field}"
     else:
         where = f"of the submitter: give {field} a container {SUBMITTER} that has them"
-    resources = f"change the resources {where}"
-    return {
-        reasons.LIMIT_RANGE_VIOLATED: f"{resources}, or ask for another LimitRange",
-        reasons.QUOTA_EXCEEDED: f"ask for a larger quota, or {resources}",
-        reasons.QUOTA_NEEDS_RESOURCES: f"set the resources {where}",
-        reasons.POD_SECURITY_VIOLATED: f"set the securityContext {where}",
-        reasons.OBJECT_INVALID: f"correct this field in {field}",
-        reasons.ADMISSION_DENIED: (
-            f"change the pod accordingly in {field}, or ask for another policy"
-        ),
-    }
+    return reasons.remedies_in(field, where)
 
 
 # The `Ready` condition of a RayJob: the first cause that keeps it from running.
