@@ -185,7 +185,7 @@ def _test(target: Any, path: str, value: Any) -> None:
     """Test a value; a missing key counts as null, but a missing parent fails."""
     *above, last = _tokens(path) or [""]
     try:
-        parent = _get(target, "".join(f"/{_escaped(token)}" for token in above), "test")
+        parent = _get(target, "".join(f"/{escaped(token)}" for token in above), "test")
         if isinstance(parent, dict) and last not in parent and path:
             found = None
         else:
@@ -196,7 +196,8 @@ def _test(target: Any, path: str, value: Any) -> None:
         raise PatchError(f"testing value {path} failed: test failed")
 
 
-def _escaped(token: str) -> str:
+def escaped(token: str) -> str:
+    """Return a token as it stands in a JSON pointer."""
     return token.replace("~", "~0").replace("/", "~1")
 
 

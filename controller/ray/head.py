@@ -175,7 +175,11 @@ def head_endpoint(spec: ClusterSpec, identity: Identity, pods: Iterable[Pod]) ->
     given = identity.labels_of(labels.HEAD, labels.HEAD_GROUP, spec.head_group_spec)
     found = given if head is None else head.metadata.labels or {}
     selector = {key: given[key] for key in _FIXED}
-    accounts = {pod.spec.service_account_name for pod in heads if _has_autoscaler(pod)}
+    accounts = {
+        pod.spec.service_account_name
+        for pod in heads
+        if any(container.name == AUTOSCALER for container in pod.spec.containers)
+    }
     return HeadEndpoint(
         selector | {key: found[key] for key in _CHANGEABLE if key in found},
         _ports_of(head, template_ports(spec)),
@@ -250,10 +254,6 @@ def _ports_of(head: Pod | None, wanted: dict[str, int]) -> dict[str, int]:
 
 def _nameless(number: int) -> str:
     return f"{number}-port"
-
-
-def _has_autoscaler(pod: Pod) -> bool:
-    return any(container.name == AUTOSCALER for container in pod.spec.containers)
 
 
 def chosen_head(heads: Iterable[Pod]) -> Pod | None:

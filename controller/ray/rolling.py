@@ -100,7 +100,12 @@ class UnitGroup(Struct, frozen=True):
     @property
     def is_done(self) -> bool:
         """True if nothing is left to replace. Units that are being deleted need not be gone."""
-        return not any(unit.is_old or unit.is_leaving for unit in self.units)
+        return not (self.is_leaving or any(unit.is_old for unit in self.units))
+
+    @property
+    def is_leaving(self) -> bool:
+        """True if units are draining: it lacks them already."""
+        return any(unit.is_leaving for unit in self.units)
 
 
 # The turns of groups: a limited number rolls at a time, in order, each until it is finished.
@@ -128,18 +133,12 @@ def take_turns(
     group that lacks units without having had a turn delays no other group. Groups with draining
     units come first, because they lack them already; then those that have begun.
     """
-    left = [each for each in groups if not each.is_done or _awaits_units(each, begun)]
-    left.sort(key=lambda each: (not _is_leaving(each), each.name not in begun))
+    left = [
+        each for each in groups if not each.is_done or (each.name in begun and not each.is_whole)
+    ]
+    left.sort(key=lambda each: (not each.is_leaving, each.name not in begun))
     now = frozenset(each.name for each in left[:at_a_time])
     return Turns(now, now.union(each.name for each in left if each.name in begun))
-
-
-def _awaits_units(group: UnitGroup, begun: Collection[str]) -> bool:
-    return group.name in begun and not group.is_whole
-
-
-def _is_leaving(group: UnitGroup) -> bool:
-    return any(unit.is_leaving for unit in group.units)
 
 
 # The next moves in one group: create, drain, delete.

@@ -214,7 +214,10 @@ def _first(facts: ClaimFacts) -> Commitment:
     """Return the first set: existing nodes and claims, and as many more as are needed."""
     nodes = sorted(facts.ready_nodes)[: facts.target]
     needed = facts.target - len(nodes)
-    found = sorted(facts.claims.values(), key=_by_age)
+    found = sorted(
+        facts.claims.values(),
+        key=lambda each: (each.created.timestamp() if each.created else 0.0, each.name),
+    )
     living = [each for each in found if each.state is not ClaimState.TERMINATING]
     going = [each for each in found if each.state is ClaimState.TERMINATING]
     adopted = [*living, *going[: max(needed - len(living), 0)]]
@@ -223,10 +226,6 @@ def _first(facts: ClaimFacts) -> Commitment:
         target=facts.target, template=facts.template, slots=tuple(slots), own_nodes=tuple(nodes)
     )
     return commitment.with_slots(facts.uid, max(needed - len(slots), 0))
-
-
-def _by_age(claim: ObservedClaim) -> tuple[float, str]:
-    return (claim.created.timestamp() if claim.created else 0.0, claim.name)
 
 
 def _with_specification(commitment: Commitment, facts: ClaimFacts) -> Commitment:

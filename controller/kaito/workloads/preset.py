@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from controller.apimachinery.patches import escaped
 from controller.kaito.api import labels
 from controller.kaito.api.options import KaitoOptions, Runtime
 from controller.kaito.api.revisions import Revision, RevisionState
@@ -351,7 +352,7 @@ def _mark(present: StatefulSet, revision: Revision) -> Operations:
     path = "/metadata/annotations"
     if found is None:
         return (*_precondition(present), _set(path, wanted))
-    marks = (_set(f"{path}/{_escaped(key)}", text) for key, text in wanted.items())
+    marks = (_set(f"{path}/{escaped(key)}", text) for key, text in wanted.items())
     return (*_precondition(present), *marks)
 
 
@@ -362,7 +363,3 @@ def _precondition(present: StatefulSet) -> Operations:
 
 def _set(path: str, value: Any, op: str = "add") -> dict[str, Any]:
     return {"op": op, "path": path, "value": value}
-
-
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")

@@ -70,13 +70,8 @@ def runtime_env_problems(spec: JobSpec) -> Iterator[Problem]:
         yield Problem("spec.runtimeEnvYAML", str(error))
 
 
-def submission_problems(spec: JobSpec) -> Iterator[Problem]:
-    """Yield problems that the submitter, the dashboard's API or Ray would reject."""
-    yield from _submission(spec)
-    yield from _submitter(spec)
-
-
 def _submission(spec: JobSpec) -> Iterator[Problem]:
+    """Yield problems that the dashboard's API or Ray would reject."""
     mode = spec.submission_mode
     if spec.job_id and _JOB_ID.fullmatch(spec.job_id) is None:
         yield Problem(
@@ -207,7 +202,8 @@ def job_spec_problems(
     yield from _cluster(spec, metadata, gates)
     yield from runtime_env_problems(spec)
     yield from _limits(spec)
-    yield from submission_problems(spec)
+    yield from _submission(spec)
+    yield from _submitter(spec)
 
 
 def _mode(spec: JobSpec) -> Iterator[Problem]:
