@@ -7,7 +7,9 @@ places. A journal records every request and every event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,7 +18,6 @@ from msgspec.structs import replace
 
 from controller.kube.errors import NotSent, OutcomeUnknown
 from controller.kube.transport import Chunks, RawResponse, Request, Transport, sleep_until
-from controller.testing.faulty_watch import Delivery, FaultyWatch
 from controller.testing.journal import (
     Attributes,
     DeliveredEvent,
@@ -25,7 +26,7 @@ from controller.testing.journal import (
     attributes_of,
     attributes_of_event,
 )
-from informers import Clock
+from informers import Clock, LineSplitter
 
 EXPIRED = (
     b'{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},'
@@ -154,6 +155,136 @@ def on_write(fault: RequestFault, number: int, resource: str = "") -> Rule:
     return Rule(fault, resource, verbs, skip=number - 1, times=1)
 
 
+# A watch stream that delivers events late, breaks off, or reports an expired revision.
+#
+# The inner stream is read without delay, line by line; each line is delivered when it is due.
+
+_LINE_LIMIT = 1 << 30
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """How one line is delivered.
+
+    Attributes:
+        delay: seconds until the line is delivered; the lines behind it wait as well.
+        ends: `no`; `cleanly` or `broken` if the stream ends in place of this line.
+        last: a line that is delivered before the stream ends.
+    """
+
+    delay: float = 0.0
+    ends: str = "no"
+    last: bytes = b""
+
+
+class FaultyWatch(AsyncGenerator[bytes, None]):
+    """Chunks of a watch, one line each, delivered as `schedule` decides.
+
+    Args:
+        chunks: the inner stream; closed with this one.
+        clock: decides when a line is due.
+        schedule: called once for each line, when it arrives.
+        delivered: called with each line when it is delivered.
+        closed: called when the stream is closed.
+    """
+
+    def __init__(
+        self,
+        chunks: Chunks,
+        clock: Clock,
+        schedule: Callable[[bytes], Delivery],
+        delivered: Callable[[bytes], None],
+        closed: Callable[[FaultyWatch], None],
+    ) -> None:
+        self._chunks = chunks
+        self._clock = clock
+        self._schedule = schedule
+        self._delivered = delivered
+        self._on_close = closed
+        self._due: deque[tuple[float, bytes | BaseException | None]] = deque()  # None: it ended
+        self._delay = 0.0
+        self._changed = asyncio.Event()
+        self._closed = False
+        self._severed = False
+        self._pump = asyncio.create_task(self._read())
+
+    def sever(self) -> None:
+        """Break the connection now: lines that are not yet delivered are lost."""
+        self._severed = True
+        self._changed.set()
+
+    async def asend(self, _value: None) -> bytes:
+        """Return the next line that is due."""
+        while not self._closed:
+            if self._severed:
+                await self.aclose()
+                raise OutcomeUnknown("watch: connection severed (injected)")
+            if self._due and self._due[0][0] <= self._clock.time():
+                return await self._deliver(self._due.popleft()[1])
+            await self._wait()
+        raise StopAsyncIteration
+
+    async def athrow(self, typ: Any, _value: Any = None, _traceback: Any = None) -> bytes:
+        """Close, and raise what was thrown."""
+        await self.aclose()
+        raise typ
+
+    async def aclose(self) -> None:
+        """Close the inner stream too."""
+        self._closed = True
+        self._on_close(self)
+        self._pump.cancel()
+        await asyncio.gather(self._pump, return_exceptions=True)
+        await self._chunks.aclose()
+
+    async def _deliver(self, item: bytes | BaseException | None) -> bytes:
+        if isinstance(item, bytes):
+            self._delivered(item)
+            return item + b"\n"
+        await self.aclose()
+        raise StopAsyncIteration if item is None else item
+
+    async def _wait(self) -> None:
+        self._changed.clear()
+        timer = self._clock.call_at(self._due[0][0], self._changed.set) if self._due else None
+        try:
+            await self._changed.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def _read(self) -> None:
+        splitter = LineSplitter(_LINE_LIMIT)
+        try:
+            async for chunk in self._chunks:
+                for line in splitter.feed(chunk):
+                    if not self._take(line):
+                        return
+        except Exception as error:  # noqa: BLE001  raised where the stream is read
+            self._put(error)
+            return
+        rest = splitter.tail()
+        if rest:
+            self._put(rest)
+        self._put(None)
+
+    def _take(self, line: bytes) -> bool:
+        """Queue one line or its replacement; return whether the stream continues."""
+        delivery = self._schedule(line)
+        self._delay = delivery.delay
+        if delivery.ends == "no":
+            self._put(line)
+            return True
+        if delivery.last:
+            self._put(delivery.last)
+        broken = OutcomeUnknown("watch: connection reset (injected)")
+        self._put(None if delivery.ends == "cleanly" else broken)
+        return False
+
+    def _put(self, item: bytes | BaseException | None) -> None:
+        self._due.append((self._clock.time() + self._delay, item))
+        self._changed.set()
+
+
 class FaultyTransport:
     """`Transport` in front of another one, with faults.
 
@@ -221,7 +352,7 @@ class FaultyTransport:
                     self._finish(entry, str(fault.code))
                     return _refusal(fault, entry.number)
                 case DelayedRequest(seconds):
-                    await self._sleep(seconds)
+                    await sleep_until(self._clock, self._clock.time() + seconds)
                 case LostResponse() | DelayedResponse():
                     pass
         return None
@@ -248,7 +379,7 @@ class FaultyTransport:
     async def _after(self, faults: list[RequestFault], status: int, entry: JournalEntry) -> None:
         for fault in faults:
             if isinstance(fault, DelayedResponse):
-                await self._sleep(fault.seconds)
+                await sleep_until(self._clock, self._clock.time() + fault.seconds)
         lost = LostResponse() in faults
         self._finish(entry, "lost answer" if lost else str(status))
         if lost or self._severed:
@@ -287,9 +418,6 @@ class FaultyTransport:
         entry.outcome = outcome
         for callback in self.on_answer:
             callback(entry)
-
-    async def _sleep(self, seconds: float) -> None:
-        await sleep_until(self._clock, self._clock.time() + seconds)
 
 
 def _after_event_fault(delivery: Delivery, fault: EventFault) -> Delivery:
