@@ -296,17 +296,14 @@ def _message(seen: ClusterObservation, rollout: Rollout) -> str:
     counts = [
         _counts(seen, each)
         for name, each in rollout.groups.items()
-        if name in rollout.begun or not _is_settled(each)
+        if name in rollout.begun
+        or not (each.group.is_done and all(unit.up_to_date for unit in each.group.units))
     ]
     if rollout.head_is_outdated:
         head = live_head(seen)
         name = f" {head.metadata.name}" if head is not None else ""
         counts.append(f"head{name} is outdated")
     return "; ".join(filter(None, (*counts, rollout.cause)))
-
-
-def _is_settled(each: GroupUpgrade) -> bool:
-    return each.group.is_done and all(unit.up_to_date for unit in each.group.units)
 
 
 def _counts(seen: ClusterObservation, each: GroupUpgrade) -> str:

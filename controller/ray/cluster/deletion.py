@@ -94,7 +94,7 @@ def step_of(seen: AnyCluster) -> DeletionStep:
     cleanup = seen.cleanup
     table = (
         (DeletionStep.SKIP, cleanup.job is None and bool(reason_to_skip(seen))),
-        (DeletionStep.FINISHED, bool(cleanup.outcome)),
+        (DeletionStep.FINISHED, cleanup.end is not None),
         (DeletionStep.OVERDUE, seen.now >= deadline_of(seen.cluster)),
         (DeletionStep.FIND_HEAD, seen.lost_head is not None),
         (DeletionStep.STOP_HEAD, bool(possible_writer(seen))),
@@ -218,7 +218,10 @@ def finalize(seen: AnyCluster) -> Plan | None:
         case DeletionStep.OVERDUE:
             return _let_go(seen, _overdue(seen))
         case DeletionStep.FIND_HEAD:
-            return Plan(lookups=(_find_head(seen),), requeue_after=wait)
+            lookup: Lookup | LiveList = every_head(seen.cluster)
+            if seen.lost_head is not None:
+                lookup = Lookup(pod_target(seen, seen.lost_head, HEAD_SCOPE))
+            return Plan(lookups=(lookup,), requeue_after=wait)
         case DeletionStep.STOP_HEAD | DeletionStep.CLEAN_UP | DeletionStep.AWAIT_JOB:
             stages = _stages(seen, clean_up=step is DeletionStep.CLEAN_UP)
             return _with_events(seen, Plan(stages=stages, requeue_after=wait))
@@ -235,13 +238,6 @@ def _with_events(seen: AnyCluster, plan: Plan) -> Plan:
     if look <= seen.now:
         return Plan(lookups=(events_of(job.metadata, seen.now),), requeue_after=plan.requeue_after)
     return replace(plan, requeue_after=min(_seconds_left(seen), (look - seen.now).total_seconds()))
-
-
-def _find_head(seen: AnyCluster) -> Lookup | LiveList:
-    """Look up the head that the status names, or list all pods with a head's labels."""
-    if seen.lost_head is None:
-        return every_head(seen.cluster)
-    return Lookup(pod_target(seen, seen.lost_head, HEAD_SCOPE))
 
 
 def _stages(seen: AnyCluster, *, clean_up: bool) -> tuple[tuple[Write, ...], ...]:
@@ -291,12 +287,11 @@ def _skipped(seen: AnyCluster, reason: str) -> Event:
 
 
 def _job_failed(seen: AnyCluster) -> Event | None:
-    if seen.cleanup.outcome == "Complete":
+    end = seen.cleanup.end
+    if end is None or end.succeeded:
         return None
     name = cleanup_job_name(seen.cluster.metadata.name)
-    where = state_in_redis(seen.cluster, seen.heads)
-    end = seen.cleanup.end
-    last = end.last if end is not None else None
+    where, last = state_in_redis(seen.cluster, seen.heads), end.last
     why = why_no_pod(seen.cleanup) or (f"it {ending(last)}" if last is not None else "")
     note = f"Job {name} has failed: remove the cluster's state from Redis yourself: {where}"
     note = f"{note}; {why}" if why else note

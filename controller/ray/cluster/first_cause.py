@@ -42,6 +42,7 @@ from controller.ray.diagnosis.reasons import (
     component_of,
 )
 from controller.ray.diagnosis.writes import (
+    component_of_scope,
     component_of_target,
     failure_cause,
     is_inconclusive,
@@ -49,7 +50,6 @@ from controller.ray.diagnosis.writes import (
     names_a_webhook,
     suspension_of,
 )
-from controller.ray.head import HEAD_SCOPE, worker_scope
 from controller.runtime.plan import Event, Failure
 from controller.runtime.reasons import WRITE_UNCONFIRMED
 
@@ -200,21 +200,13 @@ def _kept_refusal(seen: ClusterObservation, failures: tuple[Failure, ...]) -> It
         return
     message = str(ready.get("message", ""))
     part = component_of(message)
-    silent = {_part_of_scope(scope) for scope in seen.pending_scopes}
+    silent = {component_of_scope(scope) or scope for scope in seen.pending_scopes}
     silent |= {component_of_target(f.write.target) for f in failures if is_inconclusive(f)}
     named = (f for f in failures if f.overdue and names_a_webhook(f))
     silent -= {component_of_target(f.write.target) for f in named}
     if part in silent:
         message = message.removeprefix(f"{part}: ")
         yield Cause(reason, part, message, blocks_head=not part.startswith("group "))
-
-
-def _part_of_scope(scope: str) -> str:
-    if scope == HEAD_SCOPE:
-        return HEAD
-    if scope.startswith(worker_scope("")):
-        return f"group {scope.split('/')[1]}"
-    return scope
 
 
 def _blocked(seen: ClusterObservation) -> Iterator[Cause]:

@@ -62,12 +62,6 @@ class Cleanup(Struct, frozen=True):
         return not (job.spec.suspend or self.pods or job.status.failed)
 
     @property
-    def outcome(self) -> str:
-        """The result of the Job, `Complete` or `Failed`; empty while it has not ended."""
-        end = self.end
-        return "" if end is None else "Complete" if end.succeeded else "Failed"
-
-    @property
     def end(self) -> JobEnd | None:
         """How the Job has ended, None while it has not."""
         return job_end(self.job, self.pods) if self.job is not None else None

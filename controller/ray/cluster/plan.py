@@ -217,15 +217,11 @@ def _scale(seen: ClusterObservation) -> list[list[Write]]:
     return [[*deletions, *workers], *hosts]
 
 
-def _is_blocked(seen: ClusterObservation) -> bool:
-    """Return whether an obstacle exists whose end may cause no event."""
-    return bool(seen.children.blocked or seen.unreadable or seen.children.notes)
-
-
 def _seconds_until_unblocked(seen: ClusterObservation) -> float | None:
     """Return the seconds until more can be done without an event."""
+    is_blocked = seen.children.blocked or seen.unreadable or seen.children.notes
     return soonest(
-        BLOCKED_RETRY if _is_blocked(seen) else None,
+        BLOCKED_RETRY if is_blocked else None,
         seen.history.seconds_until_next_try(seen.now),
         seconds_until_repair(seen),
         expiring(seen)[1],

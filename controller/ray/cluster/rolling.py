@@ -177,8 +177,9 @@ class _Decision(Struct, frozen=True):
 
     def make(self) -> Rollout:
         verdict, cause = self._verdict()
-        permitted = self.seen.ray.knows_enough and not (
-            verdict in HELD or self.conflicts or self._is_unexplained or self._awaits_writes()
+        is_recorded = not (unstamped_pods(self.seen) or self.seen.awaits_revision)
+        permitted = (self.seen.ray.knows_enough and is_recorded) and not (
+            verdict in HELD or self.conflicts or self._is_unexplained
         )
         at_a_time = self.settings.max_parallel_groups if permitted else 0
         recorded = recorded_turns(self.seen)
@@ -249,10 +250,6 @@ class _Decision(Struct, frozen=True):
         is_timed = verdict in {Verdict.ROLLING, Verdict.DRAINING}
         drained = _seconds_until_drained(self.seen, self.units, self.settings)
         return soonest(drained, self.overdue_in if is_timed else None)
-
-    def _awaits_writes(self) -> bool:
-        """Return whether the pods' templates are still to be recorded."""
-        return bool(unstamped_pods(self.seen)) or self.seen.awaits_revision
 
     def _is_served(self) -> bool:
         """Return whether the replacements do their work."""
@@ -374,7 +371,9 @@ def _waits_for(
             causes.append("waiting for the head to be ready")
         elif head_is_outdated:
             causes.append("the head is replaced last")
-    return "; ".join((*causes[:1], *_refused_drains(seen)))
+    refused = min(filter(None, map(unconfirmed, seen.ray.drains.values())), default="")
+    drains = f"workers go without having been drained: {refused}" if refused else ""
+    return "; ".join(filter(None, (*causes[:1], drains)))
 
 
 def _lost_again(seen: ClusterObservation, each: GroupUpgrade) -> str:
@@ -383,13 +382,6 @@ def _lost_again(seen: ClusterObservation, each: GroupUpgrade) -> str:
     if losses is None or each.group.is_done:
         return ""
     return lost_pod_cause(losses.last, losses.rounds, losses.next_try, seen.now).detail
-
-
-def _refused_drains(seen: ClusterObservation) -> list[str]:
-    """Return why Ray has not drained nodes, be it refused or given up."""
-    outcomes = seen.ray.drains.values()
-    failed = sorted(why for each in outcomes if (why := unconfirmed(each)))
-    return [f"workers go without having been drained: {message}" for message in failed[:1]]
 
 
 def _group_waits_for(each: GroupUpgrade) -> str:

@@ -117,10 +117,6 @@ class StateListing(msgspec.Struct, Generic[T]):
         return self.result and len(self.items) >= self.data.result.total
 
 
-class _Version(msgspec.Struct):
-    ray_version: str
-
-
 class _Submission(msgspec.Struct):
     submission_id: str | None = None
     job_id: str | None = None
@@ -135,7 +131,7 @@ class _Delete(msgspec.Struct):
 
 
 _job = msgspec.json.Decoder(Job)
-_version = msgspec.json.Decoder(_Version)
+_version = msgspec.json.Decoder(RayVersion)
 _submission = msgspec.json.Decoder(_Submission)
 _stop = msgspec.json.Decoder(_Stop)
 _delete = msgspec.json.Decoder(_Delete)
@@ -202,8 +198,7 @@ def deletion(answer: DashboardResponse, job_id: str) -> None:
 
 def version(answer: DashboardResponse) -> RayVersion:
     """Parse the response to `GET /api/version`. Raises `UnusableResponse`."""
-    found = decoded(answer, _version)
-    return RayVersion(bounded(found.ray_version))
+    return RayVersion(bounded(decoded(answer, _version).ray_version))
 
 
 def gcs_health(answer: DashboardResponse) -> None:

@@ -125,11 +125,14 @@ def failure_message(failure: Failure) -> str:
 
 def component_of_target(target: Target) -> str:
     """Return the component that a write concerns: `head`, `group small`, `Service x`."""
-    if target.scope == HEAD_SCOPE:
-        return HEAD
-    if target.scope.startswith(worker_scope("")):
-        return f"group {target.scope.split('/')[1]}"
-    return f"{target.resource.kind} {target.name}"
+    return component_of_scope(target.scope) or f"{target.resource.kind} {target.name}"
+
+
+def component_of_scope(scope: str) -> str:
+    """Return the component whose pods a scope counts; empty if it counts none."""
+    if scope.startswith(worker_scope("")):
+        return f"group {scope.split('/')[1]}"
+    return HEAD if scope == HEAD_SCOPE else ""
 
 
 def _sizing(failure: Failure) -> dict[Reason, str]:

@@ -33,19 +33,19 @@ _COMMAND: Final = (
 
 def autoscaler_sidecar(identity: Identity, spec: ClusterSpec, pod_spec: Body) -> Body:
     """Return the autoscaler container for a head that is under construction."""
+    env = Environment()
+    env.append_field("RAY_CLUSTER_NAME", f"metadata.labels['{labels.CLUSTER}']")
+    env.append_field("RAY_CLUSTER_NAMESPACE", "metadata.namespace")
+    env.append_field("RAY_HEAD_POD_NAME", "metadata.name")
+    env.append("KUBERAY_CRD_VER", "v1")
+    env.append("KUBERAY_GEN_AUTOSCALER_START_CMD", _COMMAND)
     container: Body = {
         "name": AUTOSCALER,
         "image": pod_spec["containers"][0].get("image", ""),
         "imagePullPolicy": "IfNotPresent",
         "command": ["/bin/bash", "-c", "--"],
         "args": [_COMMAND],
-        "env": [
-            _from_field("RAY_CLUSTER_NAME", f"metadata.labels['{labels.CLUSTER}']"),
-            _from_field("RAY_CLUSTER_NAMESPACE", "metadata.namespace"),
-            _from_field("RAY_HEAD_POD_NAME", "metadata.name"),
-            {"name": "KUBERAY_CRD_VER", "value": "v1"},
-            {"name": "KUBERAY_GEN_AUTOSCALER_START_CMD", "value": _COMMAND},
-        ],
+        "env": env.as_list(),
         "resources": {
             "requests": {"cpu": "500m", "memory": "512Mi"},
             "limits": {"cpu": "500m", "memory": "512Mi"},
@@ -79,10 +79,6 @@ def _apply_options(container: Body, spec: ClusterSpec) -> None:
     for key, entries in appended.items():
         if entries:
             container[key] = [*container.get(key, ()), *copy.deepcopy(entries)]
-
-
-def _from_field(name: str, path: str) -> Body:
-    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
 # Adds the init container in which a worker waits until the GCS answers.
