@@ -185,8 +185,10 @@ def idle_outlook(seen: ClusterObservation) -> str:
 
 def idle_options(seen: ClusterObservation) -> IdleTerminationOptions | None:
     """Return the options; None where the owner of a cluster ends it, or while it is suspended."""
-    is_owned = seen.cluster.metadata.controller is not None
-    return None if is_owned or seen.is_suspended else seen.desired.spec.idle_termination_options
+    options = seen.desired.spec.idle_termination_options
+    if options is None or seen.cluster.metadata.controller is not None or seen.is_suspended:
+        return None
+    return options
 
 
 def _idleness(seen: ClusterObservation) -> _Idleness | None:
