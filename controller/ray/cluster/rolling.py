@@ -371,7 +371,8 @@ def _waits_for(
             causes.append("waiting for the head to be ready")
         elif head_is_outdated:
             causes.append("the head is replaced last")
-    refused = min(filter(None, map(unconfirmed, seen.ray.drains.values())), default="")
+    failed = (unconfirmed(outcome) for outcome in seen.ray.drains.values())
+    refused = min((why for why in failed if why), default="")
     drains = f"workers go without having been drained: {refused}" if refused else ""
     return "; ".join(filter(None, (*causes[:1], drains)))
 
