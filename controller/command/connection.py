@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Literal
+from typing import Literal, TypeVar, TypeVarTuple
 
 from msgspec import Struct
 
@@ -78,6 +78,10 @@ class ConnectionOptions(Struct, frozen=True, kw_only=True):
     context: str | None = None
 
 
+OptionsT = TypeVar("OptionsT", bound=ConnectionOptions)
+More = TypeVarTuple("More")
+
+
 class CommandFailed(Exception):  # noqa: N818  named for what happened
     """A command could not do what it was asked; the message says why and what to do next."""
 
@@ -87,29 +91,32 @@ class CommandFailed(Exception):  # noqa: N818  named for what happened
 
 
 def run_connected(
-    command: str, options: ConnectionOptions, run: Callable[[Client, str], Awaitable[int]]
+    command: str,
+    options: OptionsT,
+    run: Callable[[Client, str, OptionsT, *More], Awaitable[int]],
+    *more: *More,
 ) -> int:
     """Run a command with a client, until its end or a signal; returns its exit status.
 
-    `run` gets the client, and the namespace of objects without one.
+    `run` gets the client, the namespace of objects without one, the options, and what else is
+    given.
 
     Raises:
         ConfigurationError: no usable credentials, or the command raised it.
     """
-    return asyncio.run(interruptible(_run_connected(command, options, run)))
 
+    async def connect() -> int:
+        agent = f"manta-{command}/{controller.__version__}"
+        opened = connected(agent, kubeconfig=options.kubeconfig, context=options.context)
+        async with opened as (client, namespace):
+            try:
+                place = options.namespace or namespace or "default"
+                return await run(client, place, options, *more)
+            except ConfigurationError:
+                raise
+            except (CommandFailed, KubeError) as error:
+                text = with_remedy(error) if isinstance(error, KubeError) else str(error)
+                sys.stderr.write(f"manta {command}: {text}\n")
+                return 1
 
-async def _run_connected(
-    command: str, options: ConnectionOptions, run: Callable[[Client, str], Awaitable[int]]
-) -> int:
-    agent = f"manta-{command}/{controller.__version__}"
-    opened = connected(agent, kubeconfig=options.kubeconfig, context=options.context)
-    async with opened as (client, namespace):
-        try:
-            return await run(client, options.namespace or namespace or "default")
-        except ConfigurationError:
-            raise
-        except (CommandFailed, KubeError) as error:
-            text = with_remedy(error) if isinstance(error, KubeError) else str(error)
-            sys.stderr.write(f"manta {command}: {text}\n")
-            return 1
+    return asyncio.run(interruptible(connect()))

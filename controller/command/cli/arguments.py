@@ -146,9 +146,11 @@ def add_machine(command: argparse.ArgumentParser) -> None:
     )
 
 
-def add_feature_gates(command: argparse.ArgumentParser) -> None:
-    """Add the option for KubeRay's feature gates; `feature_gates` reads it."""
+def add_kind_settings(command: argparse.ArgumentParser) -> None:
+    """Add the options for settings of the kinds, by KubeRay's names; `kind_settings` reads them."""
+    from controller.ray.api.batch_schedulers import BATCH_SCHEDULERS  # noqa: PLC0415
     from controller.ray.api.feature_gates import GATES  # noqa: PLC0415
+    from controller.ray.settings import CERT_MANAGER, MTLS_ISSUERS  # noqa: PLC0415
 
     real = [
         f"{name} ({'on' if gate.default else 'off'})"
@@ -161,6 +163,19 @@ def add_feature_gates(command: argparse.ArgumentParser) -> None:
         metavar="NAME=BOOL,...",
         help="switch features on or off by KubeRay's names, with their defaults: "
         + ", ".join(real),
+    )
+    command.add_argument(
+        "--batch-scheduler",
+        default="",
+        metavar="NAME",
+        help=f"scheduler of all pods, which starts clusters whole: {', '.join(BATCH_SCHEDULERS)}; "
+        "the feature gate KubernetesWAS chooses Kubernetes' own",
+    )
+    command.add_argument(
+        "--mtls-issuer",
+        choices=MTLS_ISSUERS,
+        default=CERT_MANAGER,
+        help="who issues the certificates of clusters with mTLS; manta is the operator itself",
     )
 
 
@@ -178,44 +193,21 @@ def add_namespaces(command: argparse.ArgumentParser) -> None:
     )
 
 
-def add_namespace(command: argparse.ArgumentParser) -> None:
-    """Add the option that chooses the namespace of one object."""
+def add_object(command: argparse.ArgumentParser) -> None:
+    """Add the options of a command about one object: its namespace, whose cluster, the output."""
     command.add_argument(
         "-n",
         "--namespace",
         default="",
         help="namespace of the object (default: that of the context)",
     )
+    add_kubeconfig(command)
+    add_output(command, "text", "json")
 
 
 def given(options: argparse.Namespace) -> dict[str, Any]:
     """Return the values of a subcommand's options, by name."""
     return {name: value for name, value in vars(options).items() if name != "start"}
-
-
-def add_batch_scheduler(command: argparse.ArgumentParser) -> None:
-    """Add the option for the scheduler of all pods."""
-    from controller.ray.api.batch_schedulers import BATCH_SCHEDULERS  # noqa: PLC0415
-
-    command.add_argument(
-        "--batch-scheduler",
-        default="",
-        metavar="NAME",
-        help=f"scheduler of all pods, which starts clusters whole: {', '.join(BATCH_SCHEDULERS)}; "
-        "the feature gate KubernetesWAS chooses Kubernetes' own",
-    )
-
-
-def add_mtls_issuer(command: argparse.ArgumentParser) -> None:
-    """Add the option for the issuer of clusters with mTLS."""
-    from controller.ray.settings import CERT_MANAGER, MTLS_ISSUERS  # noqa: PLC0415
-
-    command.add_argument(
-        "--mtls-issuer",
-        choices=MTLS_ISSUERS,
-        default=CERT_MANAGER,
-        help="who issues the certificates of clusters with mTLS; manta is the operator itself",
-    )
 
 
 def kind_settings(options: argparse.Namespace) -> KindSettings:

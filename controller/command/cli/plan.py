@@ -11,11 +11,9 @@ from typing import Final, Literal
 
 from controller.command.cli.arguments import (
     Commands,
-    add_batch_scheduler,
-    add_feature_gates,
+    add_kind_settings,
     add_kubeconfig,
-    add_mtls_issuer,
-    add_namespace,
+    add_object,
     add_output,
     feature_gates,
     given,
@@ -74,9 +72,7 @@ def _add_plan(commands: Commands) -> None:
         "--offline", action="store_true", help="plan for an empty cluster, without asking one"
     )
     add_kubeconfig(plan)
-    add_feature_gates(plan)
-    add_batch_scheduler(plan)
-    add_mtls_issuer(plan)
+    add_kind_settings(plan)
     add_output(plan, "text", "json")
     plan.set_defaults(start=_plan)
 
@@ -203,9 +199,7 @@ def _add(
         metavar="TYPE/NAME",
         help="raycluster/NAME or rayclusterfleet/NAME; a space may replace the slash",
     )
-    add_namespace(action)
-    add_kubeconfig(action)
-    add_output(action, "text", "json")
+    add_object(action)
     action.set_defaults(start=_rollout, action=name)
     return action
 
@@ -214,10 +208,7 @@ def _rollout(options: argparse.Namespace) -> int:
     from controller.command.connection import run_connected  # noqa: PLC0415
     from controller.command.rollout import RolloutOptions, rollout  # noqa: PLC0415
 
-    asked = RolloutOptions(**given(options))
-    return run_connected(
-        "rollout", asked, lambda client, namespace: rollout(client, namespace, asked, sys.stdout)
-    )
+    return run_connected("rollout", RolloutOptions(**given(options)), rollout, sys.stdout)
 
 
 def _number(text: str) -> int:

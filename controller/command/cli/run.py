@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from controller.command.cli.arguments import (
     Commands,
-    add_batch_scheduler,
-    add_feature_gates,
+    add_kind_settings,
     add_kubeconfig,
     add_log_level,
-    add_mtls_issuer,
     feature_gates,
     kind_settings,
 )
@@ -27,14 +25,47 @@ if TYPE_CHECKING:
     from controller.runtime.kind import Kind
     from controller.runtime.settings import Settings
 
+_SETTINGS: Final = {
+    "workers": (
+        "--workers --reconcile-concurrency",
+        "NUMBER",
+        "concurrent reconciles of each kind, apart from those whose requests hang",
+    ),
+    "metrics_address": (
+        "--metrics-address --metrics-addr",
+        "HOST:PORT",
+        "address of /metrics; 0 turns it off",
+    ),
+    "health_address": (
+        "--health-address --health-probe-bind-address",
+        "HOST:PORT",
+        "address of /healthz, /livez and /readyz; 0 turns them off",
+    ),
+    "debug_port": (
+        "--debug-port",
+        "PORT",
+        "port of /debug on the loopback interface (default: off)",
+    ),
+    "page_port": (
+        "--page-port",
+        "PORT",
+        "port of the web page on the loopback interface (default: off)",
+    ),
+    "grace_seconds": (
+        "--grace-period",
+        "SECONDS",
+        "seconds that running reconciles get after SIGTERM",
+    ),
+    "sync_timeout_seconds": (
+        "--sync-timeout",
+        "SECONDS",
+        "seconds after which caches that cannot be filled end the process",
+    ),
+}
+"""The options of settings that are numbers or text: their names, what they take, and the help."""
 _OPTIONS: Final = {
-    "debug_port": "--debug-port",
-    "page_port": "--page-port",
-    "health_address": "--health-address",
-    "metrics_address": "--metrics-address",
     "namespaces": "--namespace",
-    "sync_timeout_seconds": "--sync-timeout",
-    "workers": "--workers",
+    **{setting: names.partition(" ")[0] for setting, (names, _, _) in _SETTINGS.items()},
 }
 """Options by the settings that they set."""
 
@@ -68,9 +99,7 @@ def add(commands: Commands) -> None:
     run.add_argument(
         "--check", action="store_true", help="print whether the API server can be reached, and exit"
     )
-    add_feature_gates(run)
-    add_batch_scheduler(run)
-    add_mtls_issuer(run)
+    add_kind_settings(run)
     run.set_defaults(start=_start)
 
 
@@ -78,7 +107,6 @@ def add_operator_options(run: argparse.ArgumentParser) -> None:
     """Add the options that any operator has, whatever its kinds."""
     from controller.runtime.settings import Settings  # noqa: PLC0415  keeps `manta --help` quick
 
-    default = Settings()
     run.formatter_class = _WithDefaults
     add_kubeconfig(run)
     run.add_argument(
@@ -90,27 +118,16 @@ def add_operator_options(run: argparse.ArgumentParser) -> None:
         metavar="NAME,...",
         help="namespaces to watch, separated by commas (default: all)",
     )
-    run.add_argument(
-        "--workers",
-        "--reconcile-concurrency",
-        type=int,
-        default=default.workers,
-        metavar="NUMBER",
-        help="concurrent reconciles of each kind, apart from those whose requests hang",
-    )
-    _add_election(run)
-    _add_addresses(run, default)
-    _add_limits(run, default)
-    add_log_level(run)
-    run.add_argument(
-        "--log-format",
-        choices=["auto", "console", "json"],
-        default="auto",
-        help="format of the log; auto is console on a terminal and json elsewhere",
-    )
-
-
-def _add_election(run: argparse.ArgumentParser) -> None:
+    for setting, (names, metavar, text) in _SETTINGS.items():
+        default: Any = getattr(Settings(), setting)
+        run.add_argument(
+            *names.split(),
+            dest=setting,
+            type=type(default),
+            default=default,
+            metavar=metavar,
+            help=text,
+        )
     run.add_argument(
         "--enable-leader-election",
         dest="leader_election",
@@ -127,55 +144,12 @@ def _add_election(run: argparse.ArgumentParser) -> None:
         metavar="NAMESPACE",
         help="namespace of the lease (default: that of the pod)",
     )
-
-
-def _add_addresses(run: argparse.ArgumentParser, default: Settings) -> None:
+    add_log_level(run)
     run.add_argument(
-        "--metrics-address",
-        "--metrics-addr",
-        default=default.metrics_address,
-        metavar="HOST:PORT",
-        help="address of /metrics; 0 turns it off",
-    )
-    run.add_argument(
-        "--health-address",
-        "--health-probe-bind-address",
-        default=default.health_address,
-        metavar="HOST:PORT",
-        help="address of /healthz, /livez and /readyz; 0 turns them off",
-    )
-    run.add_argument(
-        "--debug-port",
-        type=int,
-        default=default.debug_port,
-        metavar="PORT",
-        help="port of /debug on the loopback interface (default: off)",
-    )
-    run.add_argument(
-        "--page-port",
-        type=int,
-        default=default.page_port,
-        metavar="PORT",
-        help="port of the web page on the loopback interface (default: off)",
-    )
-
-
-def _add_limits(run: argparse.ArgumentParser, default: Settings) -> None:
-    run.add_argument(
-        "--grace-period",
-        dest="grace_seconds",
-        type=float,
-        default=default.grace_seconds,
-        metavar="SECONDS",
-        help="seconds that running reconciles get after SIGTERM",
-    )
-    run.add_argument(
-        "--sync-timeout",
-        dest="sync_timeout_seconds",
-        type=float,
-        default=default.sync_timeout_seconds,
-        metavar="SECONDS",
-        help="seconds after which caches that cannot be filled end the process",
+        "--log-format",
+        choices=["auto", "console", "json"],
+        default="auto",
+        help="format of the log; auto is console on a terminal and json elsewhere",
     )
 
 

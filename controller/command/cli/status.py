@@ -11,8 +11,8 @@ from typing import Final
 from controller.command.cli.arguments import (
     Commands,
     add_kubeconfig,
-    add_namespace,
     add_namespaces,
+    add_object,
     add_output,
     given,
     port,
@@ -80,9 +80,7 @@ def _add_why(commands: Commands) -> None:
         help="pod, raycluster, rayjob, rayservice, raycronjob, rayclusterfleet, workspace, "
         "inferenceset, nodeclaim, statefulset, job or service, and its name",
     )
-    add_namespace(why)
-    add_kubeconfig(why)
-    add_output(why, "text", "json")
+    add_object(why)
     why.set_defaults(start=_start_why)
 
 
@@ -90,10 +88,7 @@ def _start_why(options: argparse.Namespace) -> int:
     from controller.command.connection import run_connected  # noqa: PLC0415
     from controller.command.status.why import WhyOptions, explain  # noqa: PLC0415
 
-    asked = WhyOptions(**given(options))
-    return run_connected(
-        "why", asked, lambda client, namespace: explain(client, namespace, asked, sys.stdout)
-    )
+    return run_connected("why", WhyOptions(**given(options)), explain, sys.stdout)
 
 
 def _add_status(commands: Commands) -> None:
@@ -132,11 +127,7 @@ def _start_status(options: argparse.Namespace) -> int:
     for name in ("informers", "controller"):  # what is wrong stands in the output
         logging.getLogger(name).setLevel(logging.CRITICAL)
     asked = StatusOptions(**given(options))
-    return run_connected(
-        "status",
-        asked,
-        lambda client, namespace: print_status(client, namespace, asked, sys.stdout, wall),
-    )
+    return run_connected("status", asked, print_status, sys.stdout, wall)
 
 
 _DIAGNOSE: Final = """\
@@ -202,10 +193,7 @@ def _start_diagnose(options: argparse.Namespace) -> int:
     from controller.command.diagnose import DiagnoseOptions, diagnose  # noqa: PLC0415
     from controller.command.process import wall  # noqa: PLC0415
 
-    asked = DiagnoseOptions(**given(options))
-    return run_connected(
-        "diagnose", asked, lambda client, namespace: diagnose(client, namespace, asked, wall)
-    )
+    return run_connected("diagnose", DiagnoseOptions(**given(options)), diagnose, wall)
 
 
 DEFAULT_PORT = 6060
