@@ -19,7 +19,7 @@ IN_THIS_ORDER = [
     r"NodeClaim (\S+): gone",
     r"condition NodesReady: False NodePluginsNotReady: ",
     r"Node \S+-node: Ready, offers 1 GPU",
-    r"StatefulSet phi-4-mini: 0 of 1 ready",
+    r"StatefulSet phi-4-mini: starting: 0 of 1 pods ready",
     r"condition InferenceReady: True ",
     r"\| This is a stand-in, not a language model\.",
     r"GET /v1/models: phi-4-mini-instruct",
@@ -39,7 +39,7 @@ def test_a_workspace_gets_a_node_in_spite_of_a_stock_out_answers_and_goes(tmp_pa
         found = re.compile(pattern).search(told, place)
         assert found, f"{pattern} is not in\n{told[place:]}"
         place = found.end()
-    claims = set(re.findall(r"NodeClaim (\S+): new", told))
+    claims = set(re.findall(r"NodeClaim (\S+): starting", told))
     assert len(claims) == 2
     assert all(f"NodeClaim {name}: gone" in told for name in claims)
     waits = re.findall(r"Manta: (\d+) reconciles held a worker for (\S+) s in all", told)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import fcntl
 import hashlib
 import os
 import platform
@@ -19,30 +18,27 @@ import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import MappingProxyType
 
 from msgspec import Struct
 
-from controller.command.development.runs import cache_dir
+from controller.command.development.runs import cache_dir, try_lock
 from controller.kube.errors import ConfigurationError
 
 LOCK = Path(__file__).with_name("ray.lock")
 
-VARIABLES: Mapping[str, str] = MappingProxyType(
-    {
-        "RAY_USAGE_STATS_ENABLED": "0",
-        # gRPC's own resolver ignores the hosts file while it waits for a name server
-        "GRPC_DNS_RESOLVER": "native",
-        # else every pod takes 30 % of the machine's memory
-        "RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES": "200000000",
-        # else a node drains for as long as a pod's whole grace period
-        "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "2",
-        # else Serve starves while another cluster starts: without control groups all pods compete
-        "RAY_worker_niceness": "0",
-        # else a token in a developer's own ~/.ray makes every cluster refuse the operator
-        "RAY_AUTH_MODE": "disabled",
-    }
-)
+VARIABLES: Mapping[str, str] = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # gRPC's own resolver ignores the hosts file while it waits for a name server
+    "GRPC_DNS_RESOLVER": "native",
+    # else every pod takes 30 % of the machine's memory
+    "RAY_DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES": "200000000",
+    # else a node drains for as long as a pod's whole grace period
+    "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": "2",
+    # else Serve starves while another cluster starts: without control groups all pods compete
+    "RAY_worker_niceness": "0",
+    # else a token in a developer's own ~/.ray makes every cluster refuse the operator
+    "RAY_AUTH_MODE": "disabled",
+}
 """Default variables of containers that run Ray on a laptop."""
 
 _PIN = re.compile(r"^([a-z0-9-]+)==([^ ]+)", re.MULTILINE)
@@ -87,8 +83,8 @@ class RayEnvironment(Struct, frozen=True):
 
 def ray_environment(environment: Mapping[str, str] = os.environ) -> RayEnvironment:
     """Return the environment of the Ray version that Manta pins; it may not exist yet."""
-    version = dict(_PIN.findall(LOCK.read_text()))["ray"]
-    return RayEnvironment(cache_dir(environment) / f"ray-{version}", LOCK)
+    cache = cache_dir(environment)
+    return RayEnvironment(cache / f"ray-{RayEnvironment(cache, LOCK).pins['ray']}", LOCK)
 
 
 # Creates the environment: once, completely or not at all, under a lock.
@@ -133,21 +129,13 @@ async def _exclusive_lock(path: Path) -> AsyncGenerator[int]:
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
     try:
-        if not _locked(descriptor):
+        if not try_lock(descriptor):
             _report("another manta is making the environment with Ray; waiting for it")
-            while not _locked(descriptor):  # noqa: ASYNC110  there is nothing else to wait for
+            while not try_lock(descriptor):  # noqa: ASYNC110  there is nothing else to wait for
                 await asyncio.sleep(_LOCK_POLL)
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 async def _make(environment: RayEnvironment, lock: int) -> None:

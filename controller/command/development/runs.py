@@ -408,7 +408,7 @@ def is_running(path: Path) -> bool:
     except OSError:
         return False
     with file:
-        return not _try(file, fcntl.LOCK_SH)
+        return not try_lock(file.fileno(), fcntl.LOCK_SH)
 
 
 def _clean_up(path: Path) -> list[str]:
@@ -436,7 +436,7 @@ def _lock(path: Path) -> TextIO | None:
     """Return the locked file, or None if another process has locked it."""
     while True:
         file = path.open("a+")
-        if not _try(file, fcntl.LOCK_EX):
+        if not try_lock(file.fileno()):
             file.close()
             return None
         if os.fstat(file.fileno()).st_nlink:
@@ -444,9 +444,10 @@ def _lock(path: Path) -> TextIO | None:
         file.close()  # removed by a run that has just ended
 
 
-def _try(file: TextIO, operation: int) -> bool:
+def try_lock(descriptor: int, operation: int = fcntl.LOCK_EX) -> bool:
+    """Lock a file; returns False if another process has locked it."""
     try:
-        fcntl.flock(file, operation | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -144,10 +144,11 @@ def claims_of(seen: Seen, workspace: KubeObject) -> Iterator[tuple[NodeClaim, Ob
     for claim in claims:
         given = claim.metadata.labels or {}
         if any((given.get(a), given.get(b)) == (meta.name, meta.namespace) for a, b in _NAMES):
-            yield claim, _claim(claim)
+            yield claim, claim_status(claim)
 
 
-def _claim(claim: NodeClaim) -> ObjectStatus:
+def claim_status(claim: NodeClaim) -> ObjectStatus:
+    """Return the state of a NodeClaim, its node, and the cause why it is not ready."""
     ready = claim.status.condition("Ready") or claim.status.condition("Launched")
     is_ready = ready is not None and ready.type == "Ready" and ready.status == "True"
     node = claim.status.node_name
@@ -165,10 +166,11 @@ def workloads_of(seen: Seen, workspace: KubeObject) -> Iterator[tuple[KubeObject
     for found in (*seen.every(STATEFUL_SETS), *seen.every(JOBS)):
         owner = found.metadata.controller
         if owner is not None and owner.uid == workspace.metadata.uid:
-            yield found, _workload(found)
+            yield found, workload_status(found)
 
 
-def _workload(found: StatefulSet | Job) -> ObjectStatus:
+def workload_status(found: StatefulSet | Job) -> ObjectStatus:
+    """Return the state of a model server or a tuning job."""
     if isinstance(found, StatefulSet):
         desired = 1 if found.spec.replicas is None else found.spec.replicas
         ready = found.status.ready_replicas

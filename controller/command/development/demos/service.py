@@ -48,20 +48,29 @@ _ROLES: Final = {"active": 100, "pending": 0}
 
 def service_words(service: RayService) -> dict[str, str]:
     """Return the conditions of a RayService, and its clusters with their shares."""
-    name, status = f"RayService {service.metadata.name}", status_of(service)
+    name = f"RayService {service.metadata.name}"
     words = {name: "there"}
     for each in conditions_of(service):
         words[f"{name}: {each['type']}"] = str(each.get("status"))
-    for role in _ROLES:
-        found = mapping(status.get(f"{role}ServiceStatus"))
-        shares = (
-            (found.get("targetCapacity"), "capacity"),
-            (found.get("trafficRoutedPercent"), "of the requests"),
-        )
-        said = ", ".join(f"{value} % {what}" for value, what in shares if value is not None)
-        cluster = str(found.get("rayClusterName") or "none")
-        words[f"{name}: {role} cluster"] = f"{cluster} ({said})" if said else cluster
+    for role, (cluster, *shares) in _clusters_in(service).items():
+        given = zip(shares, ("capacity", "of the requests"), strict=True)
+        said = ", ".join(f"{value} % {what}" for value, what in given if value is not None)
+        words[f"{name}: {role} cluster"] = (cluster or "none") + (f" ({said})" if said else "")
     return words
+
+
+def _clusters_in(service: RayService | None) -> dict[str, tuple[str, int | None, int | None]]:
+    """Return name, capacity and weight of each cluster by its role; without a name if it is not."""
+    status = status_of(service) if service else {}
+    recorded = {role: mapping(status.get(f"{role}ServiceStatus")) for role in _ROLES}
+    return {
+        role: (
+            str(each.get("rayClusterName") or ""),
+            each.get("targetCapacity"),
+            each.get("trafficRoutedPercent"),
+        )
+        for role, each in recorded.items()
+    }
 
 
 class ServiceDemo(Demo):
@@ -172,9 +181,7 @@ class ServiceDemo(Demo):
 
     def cluster_of(self, role: str) -> str:
         """Return the name of the active or pending cluster; empty if there is none."""
-        service = self.view.one(RAYSERVICES)
-        status = status_of(service) if service else {}
-        return str(mapping(status.get(f"{role}ServiceStatus")).get("rayClusterName") or "")
+        return _clusters_in(self.view.one(RAYSERVICES))[role][0]
 
     def is_settled(self, cluster: str) -> bool:
         """Return whether the cluster is active, and none is pending."""
@@ -190,8 +197,7 @@ class ServiceDemo(Demo):
 
     def check(self, versions: Mapping[str, set[str]]) -> None:
         """Record violations: failed requests, and versions that a cluster must not have."""
-        self.wrong += wrong_requests(self.traffic)
-        self.wrong += wrong_configs(self.puts, self.traffic, versions)
+        self.wrong += wrong_answers(self.puts, self.traffic, versions)
 
     def counts(self) -> Iterable[str]:
         """Yield the counts of requests, and the configs."""
@@ -242,15 +248,11 @@ def _containers(spec: Json) -> Iterator[Json]:
         yield group["template"]["spec"]["containers"][0]
 
 
-def wrong_requests(traffic: Traffic) -> list[str]:
-    """Return sentences about requests that failed."""
-    return [f"{len(traffic.failures)} requests failed"] if traffic.failures else []
-
-
-def wrong_configs(
+def wrong_answers(
     puts: Sequence[Put], traffic: Traffic, versions: Mapping[str, set[str]]
 ) -> list[str]:
-    """Return sentences about clusters that got, or answered with, a version of another one."""
+    """Return sentences about failed requests, and versions of another cluster, sent or answered."""
+    failed = [f"{len(traffic.failures)} requests failed"] if traffic.failures else []
     sent = [
         f"cluster {put.cluster} got {version}"
         for put in puts
@@ -261,7 +263,7 @@ def wrong_configs(
         for version, cluster in traffic.by_version()
         if version not in versions.get(cluster, set())
     ]
-    return [*sent, *answered]
+    return [*failed, *sent, *answered]
 
 
 def gateway_words(gateway: Gateway) -> dict[str, str]:
@@ -342,14 +344,11 @@ class IncrementalDemo(ServiceDemo):
 
     def _present_shares(self) -> dict[str, tuple[int, int]]:
         """Return the capacity and weight of each cluster in percent, by name."""
-        service = self.view.one(RAYSERVICES)
-        status, found = status_of(service) if service else {}, dict[str, tuple[int, int]]()
-        for role, usual in _ROLES.items():
-            recorded = mapping(status.get(f"{role}ServiceStatus"))
-            if name := recorded.get("rayClusterName"):
-                values = (recorded.get("targetCapacity"), recorded.get("trafficRoutedPercent"))
-                capacity, weight = (usual if each is None else int(each) for each in values)
-                found[str(name)] = (capacity, weight)
+        found = dict[str, tuple[int, int]]()
+        for role, (name, *values) in _clusters_in(self.view.one(RAYSERVICES)).items():
+            if name:
+                capacity, weight = (_ROLES[role] if each is None else each for each in values)
+                found[name] = (capacity, weight)
         return found
 
     async def _start_client(self) -> None:

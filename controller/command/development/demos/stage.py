@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, cast
 
 import msgspec
-import yaml
 from prometheus_client import CollectorRegistry
 
 from controller.apimachinery.custom_object import dig
@@ -26,6 +25,7 @@ from controller.command.development.demos.view import (
 )
 from controller.command.development.embedded_cluster import EmbeddedCluster, embedded_cluster
 from controller.command.development.process_node import ProcessNode, images_for, process_node
+from controller.command.development.runs import DevContext
 from controller.command.kinds import KindSettings
 from controller.command.manifests import load
 from controller.command.operator import operator_for
@@ -358,13 +358,9 @@ class OperatorProcess:
     def __init__(self, cluster: EmbeddedCluster, node: ProcessNode) -> None:
         self._kubeconfig = node.folder / "operator.kubeconfig"
         self._environment = {**os.environ, **node.environment_of("operator")}
-        content = {
-            "clusters": [{"name": "dev", "cluster": cluster.kubeconfig_cluster()}],
-            "users": [{"name": "dev", "user": cluster.kubeconfig_user()}],
-            "contexts": [{"name": "dev", "context": {"cluster": "dev", "user": "dev"}}],
-            "current-context": "dev",
-        }
-        self._kubeconfig.write_text(yaml.safe_dump(content))
+        context = DevContext("demo", node.folder / "operator.json")
+        user = cluster.kubeconfig_user()
+        context.add(self._kubeconfig, cluster=cluster.kubeconfig_cluster(), user=user)
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from controller.apimachinery.conditions import is_true
 from controller.apimachinery.custom_object import CustomObject, conditions_of
 from controller.command.development.embedded_cluster import follow
 from controller.devcluster.apiserver import ApiServer
@@ -178,8 +179,8 @@ class View:
 
     def is_true(self, resource: Resource[Any], condition: str) -> bool:
         """Return whether a condition of the only object of a resource is true."""
-        listed = conditions_of(obj) if (obj := self.one(resource)) else []
-        return any((each["type"], each.get("status")) == (condition, "True") for each in listed)
+        obj = self.one(resource)
+        return obj is not None and is_true(conditions_of(obj), condition)
 
     def _picture(self) -> Any:
         from rich.console import Group  # noqa: PLC0415  an extra

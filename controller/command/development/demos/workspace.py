@@ -21,19 +21,19 @@ from controller.command.development.demos import model_server
 from controller.command.development.demos.stage import NAMESPACE, Demo, StepFailed, background
 from controller.command.development.demos.view import condition_words, pod_words
 from controller.command.kinds import KindSettings
+from controller.command.status.objects import ObjectStatus, claim_status, workload_status
 from controller.devcluster.apiserver import StoredEvent
 from controller.devcluster.karpenter import ClaimBehaviour, ProvisionedClaim
 from controller.devcluster.nodes import NodeSettings
 from controller.devcluster.processes.environment import Image
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import kaito_definitions
-from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, GpuNode, NodeClaim
+from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, GpuNode
 from controller.kaito.api.options import ClaimSettings, KaitoOptions
 from controller.kaito.api.workspace import WORKSPACES, Workspace
 from controller.kaito.workloads.pods import base_image
 from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kube.errors import ConfigurationError, StatusError
-from controller.kube.objects import StatefulSet
 from controller.kube.resources import PODS, STATEFUL_SETS
 from controller.ray.api import FeatureGates
 from controller.ray.api.feature_gates import WORKSPACE
@@ -58,16 +58,10 @@ def workspace_words(workspace: Workspace) -> dict[str, str]:
     return words
 
 
-def claim_words(claim: NodeClaim) -> dict[str, str]:
-    """Return the state of a NodeClaim, with its cause."""
-    said = claim.status.condition("Ready") or claim.status.condition("Launched")
-    state = "new"
-    if claim.metadata.terminating:
-        state = "Terminating"
-    elif said is not None:
-        ready = f"Ready, on {claim.status.node_name}"
-        state = ready if said.status == "True" else said.reason or said.status
-    return {f"NodeClaim {claim.metadata.name}": state}
+def part_words(status: ObjectStatus) -> dict[str, str]:
+    """Return the state of what belongs to a Workspace, as `manta status` has it."""
+    more = ", ".join(filter(None, (status.detail, status.cause)))
+    return {f"{status.kind} {status.name}": f"{status.state}: {more}" if more else status.state}
 
 
 def node_words(node: GpuNode) -> dict[str, str]:
@@ -78,13 +72,6 @@ def node_words(node: GpuNode) -> dict[str, str]:
     gpus = int(node.status.capacity.gpus)
     offer = f"offers {gpus} GPU" if gpus else "without its GPU plugin"
     return {f"Node {node.metadata.name}": f"{ready}, {offer}"}
-
-
-def server_words(server: StatefulSet) -> dict[str, str]:
-    """Return how many pods of the model server are ready."""
-    wanted = 1 if server.spec.replicas is None else server.spec.replicas
-    ready = server.status.ready_replicas
-    return {f"StatefulSet {server.metadata.name}": f"{ready} of {wanted} ready"}
 
 
 # The waits, and the time for which they held a worker of the operator, by its own metrics.
@@ -208,9 +195,9 @@ class WorkspaceDemo(Demo):
     kind = WORKSPACES
     words: ClassVar = {
         WORKSPACES: workspace_words,
-        NODE_CLAIMS: claim_words,
+        NODE_CLAIMS: lambda claim: part_words(claim_status(claim)),
         NODES: node_words,
-        STATEFUL_SETS: server_words,
+        STATEFUL_SETS: lambda server: part_words(workload_status(server)),
         PODS: pod_words,
     }
     pods = "processes"

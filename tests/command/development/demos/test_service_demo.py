@@ -17,7 +17,7 @@ import yaml
 from controller.command.cli.printed import example_files
 from controller.command.development.demos import serve_client
 from controller.command.development.demos.serve_client import ServeClient, ask
-from controller.command.development.demos.service import ServiceDemo, wrong_configs, wrong_requests
+from controller.command.development.demos.service import ServiceDemo, wrong_answers
 from controller.command.development.demos.stage import StepFailed, failure_text
 from controller.command.development.demos.traffic import (
     Put,
@@ -52,8 +52,8 @@ def test_whatever_else_the_client_prints_is_a_failure():
     traffic.saw_line("Traceback (most recent call last):")
     traffic.saw_line(line(failures=("/a: refused",)))
     assert traffic.failures == ["Traceback (most recent call last):", "/a: refused"]
-    assert wrong_requests(traffic) == ["2 requests failed"]
-    assert wrong_requests(Traffic()) == []
+    assert wrong_answers([], traffic, {}) == ["2 requests failed"]
+    assert wrong_answers([], Traffic(), {}) == []
 
 
 def test_a_cluster_that_got_or_answered_another_version_is_wrong():
@@ -61,10 +61,10 @@ def test_a_cluster_that_got_or_answered_another_version_is_wrong():
     traffic = Traffic()
     traffic.saw_line(line(["/a", "v1", "old", "7", 1], ["/a", "v2", "new", "8", 1]))
     puts = [Put("old", {"a": "v1"}, None, 200), Put("new", {"a": "v2"}, None, 200)]
-    assert wrong_configs(puts, traffic, versions) == []
+    assert wrong_answers(puts, traffic, versions) == []
     traffic.saw_line(line(["/a", "v2", "old", "7", 1]))
     puts += [Put("old", {"a": "v1", "b": "v2"}, 80, 200), Put("third", {"a": "v2"}, None, 0)]
-    assert wrong_configs(puts, traffic, versions) == [
+    assert wrong_answers(puts, traffic, versions) == [
         "cluster old got v2",
         "cluster third got v2",
         "cluster old answered with v2",

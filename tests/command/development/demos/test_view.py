@@ -207,17 +207,17 @@ def test_of_a_workspace_claims_nodes_and_servers_are_told_until_they_are_gone():
     see(demo, NODES, node(0, "False", mine), node(0, "True", mine), node(2, "True", mine), None)
     see(demo, STATEFUL_SETS, obj("phi", readyReplicas=0), None)
     assert told.lines == [
-        "NodeClaim c: new",
-        "NodeClaim c: AwaitingReconciliation",
-        "NodeClaim c: InsufficientCapacity",
-        "NodeClaim c: Ready, on n",
-        "NodeClaim c: Terminating",
+        "NodeClaim c: starting",
+        "NodeClaim c: starting: AwaitingReconciliation",
+        "NodeClaim c: starting: InsufficientCapacity",
+        "NodeClaim c: ready: node n",
+        "NodeClaim c: deleting",
         "NodeClaim c: gone",
         "Node n: not ready, without its GPU plugin",
         "Node n: Ready, without its GPU plugin",
         "Node n: Ready, offers 2 GPU",
         "Node n: gone",
-        "StatefulSet phi: 0 of 1 ready",
+        "StatefulSet phi: starting: 0 of 1 pods ready",
         "StatefulSet phi: gone",
     ]
 
