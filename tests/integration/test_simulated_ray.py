@@ -38,8 +38,8 @@ from tests.integration.cert_manager import install_cert_manager
 from tests.integration.harness import EXAMPLES, World, example_cluster, install_crds, role
 from tests.integration.rays import job_manifest
 from tests.integration.rayservices import service_manifest
-from tests.integration.test_samples import NEEDS_MORE_THAN_CORE, collection
-from tests.samples import SAMPLES
+from tests.integration.test_samples import NEEDS_MORE_THAN_CORE, collection, served_by
+from tests.samples import SAMPLES, THEIR_CRDS
 
 Json = dict[str, Any]
 
@@ -112,20 +112,31 @@ def test_there_are_samples():
 
 @pytest.mark.parametrize("file", files())
 async def test_a_manifest_comes_to_its_end(file: Path):
-    applied = documents(file)
     async with manta_dev() as world:
-        if file.name in MADE_BEFORE:
-            await apply(world, MADE_BEFORE[file.name])
-        for document in applied:
-            await apply(world, document)
-        for document in applied:
-            if document["kind"].startswith("Ray"):
-                await comes_to_its_end(world, file, document)
+        await all_come_to_their_end(world, file)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not THEIR_CRDS.is_dir(), reason="SKIP: KubeRay's definitions are not there")
+@pytest.mark.parametrize("file", sorted(SAMPLES.glob("*.yaml")), ids=lambda file: file.name)
+async def test_a_sample_comes_to_its_end_with_kuberays_definitions(file: Path):
+    plurals = "rayclusters", "rayjobs", "rayservices", "raycronjobs"
+    async with manta_dev() as world, served_by(world, "theirs", *plurals):
+        await all_come_to_their_end(world, file)
+
+
+async def all_come_to_their_end(world: World, file: Path) -> None:
+    applied = documents(file)
+    if file.name in MADE_BEFORE:
+        await apply(world, MADE_BEFORE[file.name])
+    for document in applied:
+        await apply(world, document)
+    for document in applied:
+        if document["kind"].startswith("Ray"):
+            await comes_to_its_end(world, file, document)
 
 
 MODES = ["K8sJobMode", "HTTPMode", "SidecarMode"]
-
-
 ENDS = {"shutdownAfterJobFinishes": True}
 
 
