@@ -14,7 +14,6 @@ import yaml
 
 from controller.apimachinery.conditions import parse_rfc3339
 from controller.kube.errors import NotFound, PathNotFound
-from controller.kube.resources import CONFIG_MAPS
 from controller.ray.api.definitions import ray_definition
 from controller.ray.api.raycronjob import RAYCRONJOBS, RayCronJob
 from controller.ray.api.rayjob import RAYJOBS, RayJob
@@ -34,10 +33,7 @@ from tests.integration.harness import (
     example_cluster,
     install_crds,
 )
-from tests.samples import SAMPLES, THEIR_CRDS
-
-SAMPLE = SAMPLES / "ray-cronjob.sample.yaml"
-MINUTE = 60.0
+from tests.samples import THEIR_CRDS
 
 embedded_only = pytest.mark.embedded_only
 
@@ -284,24 +280,3 @@ async def test_kuberays_definitions_serve_as_well(world: World):
     before = requests(operator)
     await sleep_until(world, 14.9)
     assert requests(operator) == before
-
-
-@pytest.mark.skipif(
-    not SAMPLE.exists(), reason="SKIPPED, NOT PASSED: KubeRay's sample of a RayCronJob is not there"
-)
-@pytest.mark.timeout(200)
-async def test_the_sample_makes_a_rayjob_unchanged(world: World):
-    await prepare(world)
-    start(world)
-    manifest, code = yaml.safe_load_all(SAMPLE.read_text())
-    await world.user.create(CONFIG_MAPS, world.namespace, code)
-    await world.user.create(RAYCRONJOBS, world.namespace, manifest)
-
-    async def one_is_there() -> bool:
-        status = (await cron(world, "raycronjob-sample")).status
-        return bool(await jobs(world)) and "lastScheduleTime" in status
-
-    await world.eventually(one_is_there, seconds=2 * MINUTE)
-    job, *_ = await jobs(world)
-    assert job.spec["entrypoint"] == manifest["spec"]["jobTemplate"]["entrypoint"]
-    assert job.metadata.name.startswith("raycronjob-sample-")

@@ -175,9 +175,3 @@ async def test_no_worker_is_replaced_because_its_template_says_that_it_is_being_
         annotations = worker.metadata.annotations or {}
         assert annotations["theirs"] == "kept"
         assert "manta.dev/draining-since" not in annotations
-
-
-# -- copies of pods in another namespace, with the owner references of the originals ---------------
-
-
-# -- lost pods are replaced at once, those that are lost again and again with back-off -------------

@@ -13,7 +13,6 @@ from tests.integration.harness import World, is_ready
 from tests.integration.rayservices import (
     Services,
     asked,
-    condition,
     message,
     reason,
     service_manifest,
@@ -69,19 +68,6 @@ async def test_an_upgrade_that_has_begun_ends_whatever_the_specification_says(
         assert await services.clusters() == [new]
         assert reason(await services.status(), "Ready") == "ValidationFailed"
     assert failures == []
-
-
-async def test_a_suspension_does_not_wait_for_the_correction_of_another_field(services: Services):
-    services.start_operator()
-    await services.deployed()
-    await services.patch(suspend=True, serveConfigV2="applications: 1")
-    await services.reaches(lambda s: condition(s, "Suspended") == "True")
-    assert await services.clusters() == []
-    await services.world.settle(10)
-    assert reason(await services.status(), "Ready") == "ValidationFailed"
-    await services.patch(suspend=False)
-    await services.world.settle(10)
-    assert await services.clusters() == []
 
 
 async def test_a_head_without_memory_is_given_the_applications_again(services: Services):

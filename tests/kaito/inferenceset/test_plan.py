@@ -257,7 +257,6 @@ def test_autoscalers_find_number_and_pods():
 
 
 META = ObjectMeta(name="models", namespace="default", uid="s-1")
-NAMES = tuple(islice(replica_names(META), 8))
 
 
 def decide(desired: int, present: Sequence[Replica], batch: int = 64) -> SetDecision:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from random import Random
 from typing import Any
 
 import msgspec
@@ -36,15 +35,8 @@ from tests.kaito.provisioning.world import START, UID, World
 NAMES = [claim_name(UID, place, 0, 0) for place in range(4)]
 
 
-class Always(Random):
-    """Every write is answered."""
-
-    def choice(self, seq):
-        return seq[0]
-
-
 def world(target: int = 2, **more) -> World:
-    return World(Always(0), target, **more)
+    return World(target, **more)
 
 
 def whole(target: int = 2, **more) -> World:
@@ -341,7 +333,6 @@ def test_while_the_outcome_of_a_write_is_unknown_nothing_is_written():
 # names that are taken
 
 
-OTHER = replace(POOL, owner=Owner.OTHER, owner_text="Workspace a/b-c", template="other")
 EARLIER = replace(POOL, owner=Owner.EARLIER, owner_text="an earlier Workspace of this name")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controller.kaito.api import labels
-from controller.kaito.api.options import KaitoOptions, Provisioner
+from controller.kaito.api.options import KaitoOptions
 from controller.kaito.lookups.background import Answered, LookupState, Unanswered
 from controller.kaito.lookups.huggingface import ModelMetadata
 from controller.kaito.presets.models import Model, write_model
@@ -30,7 +30,6 @@ MODEL = Model(
 KNOWN = {labels.MODEL: write_model(MODEL)}
 DOWN = Unanswered("ModelMetadataUnavailable", "huggingface.co cannot be reached")
 OFFLINE = KaitoOptions(hugging_face="")
-OWN_NODES = KaitoOptions(provisioner=Provisioner.OWN_NODES)
 
 
 class Known:

@@ -62,21 +62,6 @@ FULL = full()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", [*(f"spec.{name}" for name in FULL["spec"]), "status"])
-def test_a_value_of_any_shape_anywhere_is_planned_for(part: str):
-    start = tuple(part.split("."))
-    tried = 0
-    for path in paths(FULL):
-        if path[: len(start)] != start:
-            continue
-        for value in ODD:
-            for plan in plans(with_value(FULL, path, value)):
-                msgspec.json.encode([[getattr(w, "body", None) for w in s] for s in plan.stages])
-                tried += 1
-    assert tried >= 2 * len(ODD)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("manifest_", FEATURES, ids=lambda path: path.name.split(".")[0])
 def test_a_feature_of_any_shape_has_pods_or_a_problem(manifest_: Path):
     raw = yaml.safe_load(manifest_.read_text())

@@ -314,7 +314,6 @@ def test_what_ends_soon_is_told_a_day_before_and_pods_when_their_certificate_is_
     assert before.requeue_after == 7.0
 
 
-GROUP = "spec.workerGroupSpecs[0]"
 ENV: Json = {"env": [{"name": "RAY_TLS_CA_CERT", "value": "/mine"}]}
 MOUNT: Json = {"volumeMounts": [{"name": "mine", "mountPath": "/etc/ray//tls/"}]}
 
