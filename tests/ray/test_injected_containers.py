@@ -7,20 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.apimachinery.validation import Problem
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS
-from controller.ray.api import FeatureGates
-from controller.ray.api.pod_state import ray_container, ray_status
-from controller.ray.cluster.rolling_units import image_of_pod
+from controller.ray.api.pod_state import ray_container
 from controller.ray.cluster.rollout import Verdict
-from controller.ray.job.submitter import observe_submitter
-from controller.ray.service.proxies import proxy_on
 from controller.runtime.plan import Delete
 from tests.ray.cluster.support import cluster, head, plan, workers
 from tests.ray.cluster.test_plan import settled, verbs
 from tests.ray.cluster.upgrade.rolling.scenes import (
-    IMAGE,
     decided,
     new,
     observed,
@@ -28,12 +22,11 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     rolling,
     the_head,
 )
-from tests.ray.injected import PROXY, RUNS, WEBHOOKS, injected
+from tests.ray.injected import PROXY, WEBHOOKS, injected
 from tests.ray.job.rayjobs import is_head_lost
-from tests.ray.job.scenes import Scene, head_pod, submitter
+from tests.ray.job.scenes import Scene, head_pod
 from tests.ray.job.test_job_plan import status_of
 from tests.ray.pods.test_builder import pods_of
-from tests.ray.service import kit
 from tests.samples import case
 
 KILLED: dict[str, Any] = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
@@ -86,28 +79,6 @@ def test_a_rayjob_is_lost_with_a_head_that_was_restarted_in_place(how: str):
 
 
 @all_webhooks
-def test_a_rayjob_goes_on_when_the_proxy_of_its_head_was_restarted(how: str):
-    scene = Scene("Running").with_cluster()
-    scene.reads.add(PODS, with_broken_proxy(injected(head_pod(), how), restartCount=8))
-    assert scene.plan().commit is None
-
-
-@all_webhooks
-def test_the_proxy_of_serve_is_asked_at_the_port_of_rays_container(how: str):
-    pod = injected(kit.pod("head-a", serve="true", port=9000), how)
-    seen = kit.scene(pod)
-    assert seen.active is not None
-    asked = proxy_on(seen.active, pod)
-    assert asked is not None
-    assert (asked.port, asked.restarts) == (9000, 2)
-
-
-@all_webhooks
-def test_a_rolling_update_compares_the_image_of_rays_container(how: str):
-    assert image_of_pod(injected(the_head(rolling(1)), how)) == IMAGE
-
-
-@all_webhooks
 def test_a_rolling_update_stops_when_ray_ends_in_the_first_new_pod(how: str):
     raw = rolling(1, image="example.com/mine:1")
     ended = {"name": "ray-worker", "state": {"terminated": {"exitCode": 1}}}
@@ -126,19 +97,6 @@ def test_a_rolling_update_goes_on_when_the_proxy_of_the_first_new_pod_restarts(h
 
 
 @pytest.mark.parametrize("insert", [0, 99])
-def test_the_log_of_a_submitter_is_that_of_the_container_that_submits(insert: int):
-    job = submitter()
-    mine = {"name": "mine", "env": [{"name": "RAY_JOB_SUBMISSION_ID", "value": "x"}]}
-    containers: list[dict[str, Any]] = [mine, {"name": "helper"}]
-    containers.insert(insert, PROXY)
-    spec = msgspec.structs.replace(job.spec, template={"spec": {"containers": containers}})
-    changed = msgspec.structs.replace(job, spec=spec)
-    seen = observe_submitter(Problem("spec", "is not valid"), changed, (), None, FeatureGates())
-    assert seen.log is not None
-    assert seen.log.container == "mine"
-
-
-@pytest.mark.parametrize("insert", [0, 99])
 def test_in_every_pod_that_manta_creates_rays_container_is_found(insert: int):
     """The report: a mesh and Vault in head and workers, beside the autoscaler's sidecar."""
     (raw,) = case("20-injected-container-first.yaml")
@@ -152,9 +110,3 @@ def test_in_every_pod_that_manta_creates_rays_container_is_found(insert: int):
         container = ray_container(made)
         found.append(container.name if container is not None else "")
     assert found == ["ray-head", "ray-worker", "ray-worker"]
-
-
-def test_without_the_variable_the_first_container_is_taken_for_rays():
-    found = ray_status(head(containers=[RUNS, {"name": "ray-head", "restartCount": 3}]))
-    assert found is not None
-    assert found.restart_count == 3

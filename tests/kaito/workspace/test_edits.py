@@ -365,13 +365,6 @@ def test_a_revision_that_is_too_deep_lets_no_node_go():
     assert not has_consequences(found.plan())
 
 
-def test_a_workspace_that_was_copied_with_the_annotations_of_another_was_not_edited():
-    served = Served()
-    raw = with_field(served.raw, "resource.instanceType", OTHER_MACHINE)
-    raw["metadata"]["uid"] = "u-2"
-    assert refusal(Given(viewed(raw))) == ""
-
-
 def test_a_revision_of_a_claim_whose_write_is_not_known_counts_as_a_node():
     served = Served()
     served.revisions = []

@@ -14,7 +14,6 @@ from controller.kaito.api import labels
 from controller.kaito.api.fields import INVALID
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES, NodeClaim
 from controller.kaito.api.options import ClaimSettings, KaitoOptions, Provisioner
-from controller.kaito.api.revisions import WorkspaceRevision, revision_name
 from controller.kaito.presets.gpus import Cloud
 from controller.kaito.provisioning.claims import (
     MOST_NODES,
@@ -23,7 +22,7 @@ from controller.kaito.provisioning.claims import (
     read_commitment,
     write_commitment,
 )
-from controller.kaito.workspace.watches import DEPLOYMENTS, PODS, REVISIONS, STORAGE_CLASSES
+from controller.kaito.workspace.watches import DEPLOYMENTS, PODS
 from controller.kube.objects import KubeObject, ObjectMeta, Service
 from controller.kube.resources import SERVICES, STATEFUL_SETS
 from controller.runtime.kind import ObjectUnreadable, Unreadable
@@ -63,18 +62,6 @@ def committed(given: Given) -> dict[str, Any]:
 # nodes
 
 
-def test_finalizer_and_claims_are_committed_under_the_revision_that_was_read():
-    given = Given()
-    plan = given.plan()
-    metadata = committed(given)
-    assert metadata["finalizers"] == [labels.WORKSPACE_FINALIZER]
-    commitment = read_commitment(metadata["annotations"][labels.NODE_CLAIMS])
-    assert commitment is not None
-    (create,) = given.creates(plan, "NodeClaim")
-    assert [slot.name for slot in commitment.slots] == [create.target.name]
-    assert plan.commit.resource_version == given.workspace.metadata.resource_version  # type: ignore[union-attr]
-
-
 def test_annotations_for_streamed_weights_are_named_as_without_effect():
     asked = {"inference.kaito.sh/stream-threads": "4", labels.MODEL_STREAMING: "enabled"}
     given = Given(workspace(annotations=asked))
@@ -87,11 +74,6 @@ def test_annotations_for_streamed_weights_are_named_as_without_effect():
     )
     for quiet in ({**asked, labels.MODEL_STREAMING: "disabled"}, {}):
         assert Given(workspace(annotations=quiet)).condition("FeaturesSupported") == ("", "", "")
-
-
-def test_the_number_that_kaito_has_stored_is_kept():
-    given = Given(workspace(status={"targetNodeCount": 3}))
-    assert len(given.creates(given.plan(), "NodeClaim")) == 3
 
 
 def test_claims_of_kaito_are_adopted():
@@ -109,12 +91,6 @@ def test_more_nodes_than_any_workspace_gets_are_refused_at_once(count: int):
     _, reason, message = given.condition("ResourceReady")
     assert reason == "TooManyNodes"
     assert message.startswith(f"{count} nodes are requested, and a workspace gets at most 256")
-
-
-def test_a_number_of_nodes_that_a_user_has_written_into_the_annotation_is_not_believed():
-    text = write_commitment(Commitment(target=10**9))
-    given = Given(workspace(annotations={labels.NODE_CLAIMS: text}))
-    assert len(given.creates(given.plan(), "NodeClaim")) == 1
 
 
 # nodes of one's own
@@ -212,28 +188,6 @@ def test_no_node_is_claimed_for_weights_that_do_not_fit_into_it(
 # the model server
 
 
-def test_services_come_before_the_server_and_both_after_the_nodes():
-    given = Given().with_revision()
-    assert given.creates(given.plan(), "StatefulSet") == []
-    given.with_nodes()
-    assert kinds(given.plan())[:2] == [["create Service", "create Service"], ["create StatefulSet"]]
-
-
-def test_while_the_outcome_of_a_create_is_unknown_nothing_is_written():
-    given = Given().with_revision().with_nodes()
-    given.reads.pending = frozenset({"workload"})
-    assert given.creates(given.plan(), "StatefulSet") == []
-
-
-def test_weights_are_on_a_disk_of_the_machine_where_there_is_one():
-    given = Given().with_revision().with_nodes()
-    (create,) = given.creates(given.plan(), "StatefulSet")
-    assert "volumeClaimTemplates" not in create.body["spec"]
-    given.reads.add(STORAGE_CLASSES, KubeObject(metadata=ObjectMeta(name="kaito-local-nvme-disk")))
-    (create,) = given.creates(given.plan(), "StatefulSet")
-    assert "volumeClaimTemplates" in create.body["spec"]
-
-
 def test_a_server_of_kaito_is_taken_over_without_a_write():
     given = Given(workspace(status={"targetNodeCount": 1}))
     given.with_nodes().with_revision(1).with_services().with_server(server())
@@ -251,21 +205,6 @@ def test_a_server_without_a_service_is_not_ready_and_the_service_is_named():
     assert given.condition("InferenceReady") == ("False", "ServiceMissing", words)
     assert given.condition("WorkspaceSucceeded")[0] == "False"
     assert given.with_services().state == "Ready"
-
-
-def test_the_hash_of_an_old_version_stays():
-    first = Given().with_revision()
-    stored = committed(first)["annotations"][labels.HASH]
-    given = Given(workspace(annotations={labels.HASH: stored}))
-    assert given.observe().valid_goal.hash == stored
-    other = Given(workspace(annotations={labels.HASH: "of something else"}))
-    assert other.observe().valid_goal.hash == stored
-
-
-def test_a_server_stays_while_its_nodes_are_lost():
-    given = Given().with_revision().with_services().with_server(server())
-    assert given.creates(given.plan(), "StatefulSet") == []
-    assert not any(isinstance(each, Delete) for each in writes(given.plan()))
 
 
 @pytest.mark.parametrize(
@@ -352,26 +291,6 @@ def test_a_service_of_another_workspace_is_not_taken_for_its_own(name: str):
     given.reads.add(SERVICES, convert({"metadata": own(its_own)}, Service))
     given.with_server(server())
     assert given.condition("InferenceReady")[0] == "True"
-
-
-def test_a_service_of_the_users_own_is_used_as_in_kaito():
-    given = Given().with_nodes().with_revision()
-    given.reads.add(SERVICES, convert({"metadata": own(ownerReferences=[])}, Service))
-    plan = given.plan()
-    assert [each.target.name for each in given.creates(plan, "Service")] == ["phi-headless"]
-    assert len(given.creates(plan, "StatefulSet")) == 1
-
-
-@pytest.mark.parametrize("owner", [{}, {"uid": "u-0"}], ids=["nobody", "the one before"])
-def test_a_revision_of_another_owner_under_its_name_is_left_alone(owner: dict[str, str]):
-    given = Given().with_nodes()
-    (create,) = given.creates(given.plan(), "ControllerRevision")
-    references = [{**OWNER, **owner, "controller": True}] if owner else []
-    metadata = {**create.body["metadata"], "uid": "x", "ownerReferences": references}
-    given.reads.add(REVISIONS, convert({"metadata": metadata, "revision": 7}, WorkspaceRevision))
-    (create,) = given.creates(given.plan(), "ControllerRevision")
-    assert create.target.name == revision_name("phi", given.observe().valid_goal.hash, 10)
-    assert create.body["revision"] == 1
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.pools import PoolCommitment, read_pool_commitment
 from controller.runtime.plan import Create, Delete, Failure, MergePatch
 from tests.kaito.support import workspace
-from tests.kaito.workspace.given import INSTANCE, NOW, claim, kinds, node, server, writes
+from tests.kaito.workspace.given import NOW, claim, kinds, node, server, writes
 from tests.kaito.workspace.given_pool import (
     NAME,
     NODE_CLASSES,
@@ -32,7 +32,6 @@ from tests.kaito.workspace.given_pool import (
 )
 from tests.kaito.workspace.test_plan import changed, deleted
 
-TEMPLATE = f"{INSTANCE} apps=phi"
 FOREIGN = {labels.POOL_WORKSPACE: "b-c", labels.POOL_WORKSPACE_NAMESPACE: "a"}
 
 
@@ -88,18 +87,6 @@ def test_a_status_settles_while_karpenter_replaces_claims_that_were_lost(
     status = given.plan().status
     assert status is not None
     assert status.settles == settles
-
-
-def test_the_size_is_committed_under_the_revision_that_was_read_and_the_pool_created():
-    given = GivenPool(three_nodes())
-    plan = given.plan()
-    assert committed(given) == PoolCommitment(target=3, template=TEMPLATE, replicas=3)
-    assert kinds(plan) == [["create NodePool"], ["create ControllerRevision"]]
-    (create,) = given.creates(plan, "NodePool")
-    assert (create.target.name, create.body["spec"]["replicas"]) == (NAME, 3)
-    assert isinstance(plan.commit, MergePatch)
-    assert plan.commit.resource_version == given.workspace.metadata.resource_version
-    assert plan.requeue_after is None
 
 
 def test_the_workload_waits_for_the_claims_also_if_all_nodes_are_ready():

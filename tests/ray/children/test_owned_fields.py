@@ -142,32 +142,6 @@ def test_ports_are_put_right_by_name_under_the_revision_that_was_seen():
     assert [port["name"] for port in others] == ["gcs-server", "metrics", "theirs", "dashboard"]
 
 
-def test_a_port_that_was_renamed_gets_its_name_back():
-    def rename(body: Json) -> None:
-        for port in body["spec"]["ports"][:2]:
-            port["name"] = f"tcp-{port['name']}"
-
-    obj = cluster(copy.deepcopy(SAMPLES["separate-ingress"]))
-    found: list[Json] = []
-    existing(obj, Service=lambda body: found.extend(body["spec"]["ports"]))
-    write = only(changed(obj, Service=rename))
-    ports = write.patch["spec"]["ports"]
-    assert {port["name"]: port["port"] for port in ports} == {
-        port["name"]: port["port"] for port in found
-    }
-    assert len(ports) == len(found)
-
-
-def test_a_port_without_a_number_which_an_odd_server_shows_is_left_alone():
-    def add(body: Json) -> None:
-        body["spec"]["ports"].append({"name": "odd", "protocol": "TCP"})
-        body["spec"]["ports"][0]["targetPort"] = 1
-
-    write = only(changed(cluster(copy.deepcopy(SAMPLES["separate-ingress"])), Service=add))
-    odd = next(port for port in write.patch["spec"]["ports"] if port["name"] == "odd")
-    assert "port" not in odd
-
-
 def test_node_ports_go_with_the_type_that_has_them():
     def expose(body: Json) -> None:
         body["spec"] |= {"type": "NodePort", "clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"]}
@@ -251,11 +225,6 @@ def test_addresses_that_were_asked_for_and_given_are_no_obstacle():
     assert "spec.ipFamilies is IPv4, IPv6 is wanted" in event.note
 
 
-def test_a_field_that_the_view_does_not_know_is_no_drift():
-    raw = sample(headGroupSpec={"headService": {"spec": {"fieldOfTheFuture": True}}})
-    assert changed(cluster(raw)) == []
-
-
 def test_each_resource_is_changed_by_the_verbs_that_kuberay_grants():
     def unlabel(body: Json) -> None:
         body["metadata"]["labels"] = {}
@@ -310,14 +279,6 @@ def test_an_adopted_claim_gets_an_owner_beside_those_it_has():
     assert first == other
     assert (ours["uid"], ours["controller"]) == (UID, True)
     assert write.resource_version == "7"
-
-
-def test_sizes_are_compared_as_quantities():
-    def respell(body: Json) -> None:
-        body["spec"]["resources"]["requests"]["storage"] = "1024Mi"
-
-    obj = cluster(copy.deepcopy(SAMPLES["embedded-gcs-ft"]))
-    assert plan(existing(obj, PersistentVolumeClaim=respell)).events == ()
 
 
 def test_a_child_with_a_pending_write_is_neither_created_nor_changed_nor_deleted():

@@ -44,14 +44,6 @@ def test_a_worker_that_the_autoscaler_resizes_in_place_is_left_as_it_is(conditio
     assert not [each for stage in made.stages for each in stage if each.target.resource is PODS]
 
 
-def test_the_head_and_pods_of_others_cannot_be_named():
-    foreign = pod("foreign", owner_uid="somebody")
-    unowned = pod("unowned", owner_uid=None)
-    names = ("example-head-aaaaaaaa", "foreign", "unowned", "no-such-pod", "other-cluster-worker")
-    obj = scaled(2, *names, **AUTOSCALED)
-    assert named(obj, head(), *workers(2), foreign, unowned) == []
-
-
 @pytest.mark.parametrize(
     ("environment", "deleted"),
     [

@@ -168,21 +168,9 @@ def test_what_is_held_stays_held_while_its_pods_are_hidden(
     assert deleted(plan(kept(seen_again, *OF_A_GROUP_THAT_IS_GONE))) == []
 
 
-def test_an_edit_explains_fewer_workers_also_if_it_was_refused_at_first():
-    """The operator's settings refused it, and then were changed."""
-    counted_before = {"type": "HeadPodReady", "status": "True", "observedGeneration": 1}
-    obj = with_meta(observed(with_groups({"replicas": 1}), 25, counted_before), generation=2)
-    obj.status["observedGeneration"] = 2
-    assert len(deleted(plan(kept(obj, *workers(25))))) == 24
-
-
 def test_the_rest_of_a_large_scale_down_is_explained_by_the_status():
     obj = observed(with_groups({"replicas": 1}), 1)
     assert len(deleted(plan(kept(obj, *workers(25))))) == 24
-
-
-def test_a_status_without_a_number_of_workers_holds_nothing():
-    assert len(deleted(plan(kept(observed(with_groups({"replicas": 1}), None), *workers(3))))) == 2
 
 
 def test_what_the_pods_own_state_or_the_autoscaler_demands_is_never_held():
@@ -410,10 +398,6 @@ def test_an_edit_that_replaces_all_pods_waits_for_the_schema():
     assert len(deleted(plan(settled))) == 3
     settled.unverified = frozenset({"RayCluster/default/example"})
     assert plan(settled) == Plan(requeue_after=1.0)
-
-
-def test_an_edit_that_asks_for_more_does_not_wait():
-    assert len(verbs(edited(observed(with_groups({"replicas": 5}), 3), *workers(3)), Create)) == 2
 
 
 def test_a_deleted_cluster_does_not_wait_for_the_schema():

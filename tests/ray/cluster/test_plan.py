@@ -132,21 +132,6 @@ def test_names_have_kuberays_form_and_fit():
     assert all(n.startswith("example-workers-worker-") for n in verbs(made, Create, "worker"))
 
 
-def test_a_taken_name_gives_way_to_the_next_position():
-    (first, second) = verbs(plan(settled(cluster(), head())), Create)
-    kept = settled(cluster(), head(), taken={f"Pod/default/{first}"})
-    names = verbs(plan(kept), Create)
-    assert first not in names
-    assert names[0] == second
-    assert len(set(names)) == 2
-
-
-def test_a_name_that_a_pod_of_the_group_has_is_not_given_again():
-    (first, _) = verbs(plan(settled(cluster(), head())), Create)
-    (third,) = verbs(plan(settled(cluster(), head(), pod(first))), Create)
-    assert third != first
-
-
 def test_a_pod_that_is_going_holds_its_place_until_it_is_gone():
     going = pod("going", terminating=True)
     assert plan(settled(scaled(2), head(), *workers(1), going)).stages == ()
@@ -231,11 +216,6 @@ def test_an_unhealthy_head_is_deleted_and_the_workers_are_looked_after_all_the_s
 def test_a_head_that_is_going_or_belongs_to_somebody_else_delays_ours(present: Any):
     made = plan(settled(cluster(), present, *workers(2)))
     assert made.stages == ()
-
-
-def test_a_head_with_our_label_in_another_namespace_is_no_business_of_ours():
-    elsewhere = with_meta(head("foreign", owner_uid=None), namespace="other")
-    assert len(verbs(plan(settled(cluster(), elsewhere)), Create, "head")) == 1
 
 
 def test_a_head_that_only_the_status_knows_is_looked_up_before_another_is_made():

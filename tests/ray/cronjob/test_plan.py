@@ -14,11 +14,10 @@ from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cronjob import RayCronJobKind
 from controller.ray.settings import RaySettings, granted
-from controller.runtime.plan import Create, Delete, Failure, Plan
+from controller.runtime.plan import Create, Delete, Failure
 from tests.fakes.verbs import needed
 from tests.ray.cluster.support import does_nothing, unreadable
 from tests.ray.cronjob.support import (
-    NOON,
     UID,
     at,
     created,
@@ -45,15 +44,6 @@ def scheduled(last: datetime) -> dict[str, Any]:
 
 
 # -- ticks
-
-
-def test_before_the_first_tick_nothing_is_made_and_the_clock_is_set():
-    made = plan(cron_job(), now=at(9, 59, 30.5))
-    assert writes(made) == []
-    assert made.requeue_after == 29.5
-    assert ready(made) == ("True", "Scheduled", "the next RayJob is due at 2026-08-20T10:00:00Z")
-    assert made.status is not None
-    assert "lastScheduleTime" not in made.status.wanted
 
 
 def test_at_a_tick_its_rayjob_is_made():
@@ -89,45 +79,12 @@ def test_at_a_tick_its_rayjob_is_made():
     assert write.on_success.reason == "CreatedRayJob"
 
 
-def test_the_template_is_passed_on_with_its_manager():
-    template = job_spec() | {"managedBy": "kueue.x-k8s.io/multikueue", "metadata": {"a": "b"}}
-    (write,) = writes(plan(cron_job(jobTemplate=template), now=at(10)))
-    assert isinstance(write, Create)
-    assert write.body["spec"] == template
-
-
-def test_a_rayjob_that_is_seen_is_written_into_the_status_and_not_made_again():
-    made = plan(cron_job(), job(at(10)), now=at(10, 0, 1))
-    assert writes(made) == []
-    assert made.status is not None
-    assert made.status.wanted["lastScheduleTime"] == "2026-08-20T10:00:00Z"
-    assert made.status.wanted["observedGeneration"] == 3
-    assert made.status.wanted["active"] == [
-        {
-            "apiVersion": "ray.io/v1",
-            "kind": "RayJob",
-            "name": name_of(at(10)),
-            "namespace": "default",
-            "uid": f"uid-of-{name_of(at(10))}",
-        }
-    ]
-    assert made.requeue_after == 3599
-
-
-def test_a_tick_whose_rayjob_was_deleted_is_not_made_again():
-    assert created(plan(cron_job(scheduled(at(10))), now=at(10, 30))) == []
-
-
 @pytest.mark.parametrize("last", [None, at(10), at(11, 59)])
 def test_of_many_missed_ticks_only_the_latest_is_made_up_for(last: datetime | None):
     status = scheduled(last) if last else {}
     made = plan(cron_job(status, schedule="*/10 * * * *"), now=at(20, 5))
     assert created(made) == [name_of(at(20))]
     assert made.requeue_after == 300
-
-
-def test_ticks_before_its_creation_are_not_made_up_for():
-    assert created(plan(cron_job(schedule="15 9 * * *"), now=at(9, 31))) == []
 
 
 def test_an_interval_counts_from_the_creation_and_then_from_the_last_tick():
@@ -145,12 +102,6 @@ def test_a_time_zone_counts_and_without_one_the_operators_own():
     assert taipei.requeue_after == 15 * 3600
     local = RayCronJobKind(RaySettings(local_zone=ZoneInfo("America/New_York")))
     assert created(plan(cron_job(**nine), now=at(13), kind=local)) == [name_of(at(13))]
-
-
-def test_what_a_clock_that_runs_a_little_ahead_has_written_is_waited_for():
-    made = plan(cron_job(scheduled(at(12))), now=at(11, 55))
-    assert created(made) == []
-    assert made.requeue_after == 65 * 60
 
 
 def test_after_a_clock_has_jumped_ahead_and_back_the_next_tick_is_made_and_none_twice():
@@ -182,26 +133,6 @@ def test_a_last_time_that_cannot_be_is_not_believed(odd: Any):
     seen = plan(kept, job(at(10)), now=at(10, 0, 1))
     assert seen.status is not None
     assert seen.status.wanted["lastScheduleTime"] == stamp(at(10))
-
-
-def test_rayjobs_that_kuberay_named_by_lot_count_by_their_annotation():
-    theirs = job(at(10), name="cron-x7k2p")
-    assert created(plan(cron_job(), theirs, now=at(10, 1))) == []
-
-
-def test_a_rayjob_without_its_annotation_counts_by_its_name():
-    assert created(plan(cron_job(), job(at(10), annotations={}), now=at(10, 1))) == []
-
-
-def test_a_rayjob_whose_annotation_was_set_back_counts_by_its_name():
-    earlier = {"ray.io/cronjob-scheduled-timestamp": stamp(at(9))}
-    assert created(plan(cron_job(), job(at(10), annotations=earlier), now=at(10, 1))) == []
-
-
-def test_a_rayjob_made_by_hand_uses_up_no_tick():
-    by_hand = job(name="cron-manual")
-    made = plan(cron_job(), by_hand, now=at(10))
-    assert created(made) == [name_of(at(10))]
 
 
 def test_a_schedule_that_never_ticks_says_so_once():
@@ -281,22 +212,7 @@ def test_where_there_are_no_rayjobs_the_server_is_asked_to_make_one_all_the_same
     assert created(plan(cron_job(), now=at(10), rayjobs_served=False)) == [name_of(at(10))]
 
 
-def test_a_consistency_warning_is_a_condition():
-    made = plan(cron_job(), now=at(9, 40), said=("admission changed label x",))
-    assert made.status is not None
-    (doubt,) = [c for c in made.status.wanted["conditions"] if c["type"] == "ObservationInDoubt"]
-    assert doubt["message"] == "admission changed label x"
-    kept = with_status(cron_job(), made)
-    after = plan(kept, now=at(9, 41)).status
-    assert after is not None
-    assert [c["type"] for c in after.wanted["conditions"]] == ["Ready"]
-
-
 # -- concurrency
-
-
-def test_earlier_rayjobs_do_not_matter_unless_it_is_said():
-    assert created(plan(cron_job(), job(at(10)), now=at(11))) == [name_of(at(11))]
 
 
 def test_forbid_waits_for_the_end_of_the_earlier_one_and_then_makes_up_for_the_latest():
@@ -327,11 +243,6 @@ def test_forbid_waits_for_one_that_is_going_too():
     assert created(plan(kept, job(at(10), terminating=True), now=at(11))) == []
 
 
-def test_forbid_is_not_held_up_by_the_rayjob_of_the_tick_itself():
-    made = plan(cron_job(concurrencyPolicy="Forbid"), job(at(10)), now=at(10, 0, 1))
-    assert ready(made)[1] == "Scheduled"
-
-
 def test_replace_deletes_the_earlier_ones_first_and_by_uid():
     kept = cron_job(scheduled(at(11)), concurrencyPolicy="Replace")
     runs = [succeeded(at(9)), job(at(10)), job(at(11)), job(name="by-hand")]
@@ -343,11 +254,6 @@ def test_replace_deletes_the_earlier_ones_first_and_by_uid():
         assert isinstance(write, Delete)
         assert write.uid == f"uid-of-{write.target.name}"
     assert [write.target.name for write in second] == [name_of(at(12))]
-
-
-def test_replace_deletes_nothing_between_ticks():
-    kept = cron_job(scheduled(at(11)), concurrencyPolicy="Replace")
-    assert deleted(plan(kept, job(at(10)), job(at(11)), now=at(11, 30))) == []
 
 
 # -- starting deadline
@@ -476,14 +382,6 @@ def test_the_last_success_never_goes_back():
     assert later.status.wanted["active"] is None
 
 
-def test_no_more_than_a_hundred_active_rayjobs_are_listed():
-    runs = [job(NOON - minutes * timedelta(minutes=1)) for minutes in range(150)]
-    made = plan(cron_job(schedule="* * * * *"), *runs, now=NOON)
-    assert made.status is not None
-    names = [each["name"] for each in made.status.wanted["active"]]
-    assert names == [run.metadata.name for run in reversed(runs[50:])]
-
-
 def status_after(
     kept: Any, *runs: Any, now: datetime, made: Any, message: str = "the server said no"
 ) -> Any:
@@ -536,11 +434,3 @@ def test_kuberays_role_allows_what_is_planned():
     for write in writes(plan(kept, job(at(10)), now=at(11))):
         assert needed(write) <= granted(write.target.resource)
     assert {"get", "patch"} <= granted(RAYCRONJOBS, "status")
-
-
-def test_an_edited_cron_job_creates_nothing_before_the_schema_was_read():
-    """Its definition may have dropped `suspend` just now."""
-    assert writes(plan(cron_job(), now=at(10)))
-    unverified = frozenset({"RayCronJob/default/cron"})
-    made = plan(cron_job(), now=at(10), unverified=unverified)
-    assert made == Plan(requeue_after=1.0)

@@ -28,7 +28,6 @@ from controller.ray.dashboard.probes import NodesProbe
 from controller.ray.dashboard.responses import JobInfo, JobStatus
 from controller.ray.dashboard.transport import DashboardResponse
 from tests.ray.dashboard.kit import HEAD, World, world
-from tests.ray.dashboard.recorded import recorded
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay, incarnation
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -54,32 +53,6 @@ def row(name: str, address: str = "10.88.0.5", **changes: Any) -> dict[str, Any]
 # What the list means.
 
 
-def test_a_recorded_list_tells_drained_nodes_from_living_ones():
-    found = nodes(recorded("state-nodes-drained")).by_address
-    assert {address: node.alive for address, node in found.items()} == {
-        "10.88.0.4": True,
-        "10.88.0.5": False,
-        "10.88.0.6": False,
-        "10.88.0.7": True,
-    }
-    assert found["10.88.0.7"].started == datetime(2026, 11, 22, 20, 20, 20, 512000, UTC)
-
-
-def test_a_list_without_details_has_no_times_and_is_read():
-    assert all(node.started is None for node in nodes(recorded("state-nodes")).by_address.values())
-
-
-def test_the_newest_node_at_an_address_counts():
-    old, new = row("old", start_time_ms=1000), row("new", start_time_ms=2000, state="DEAD")
-    for rows in ((old, new), (new, old)):
-        assert nodes(listing(*rows)).by_address["10.88.0.5"].id == "new"
-
-
-def test_of_two_nodes_of_the_same_moment_the_living_one_counts():
-    rows = row("a"), row("b", state="DEAD")
-    assert nodes(listing(*rows)).by_address["10.88.0.5"].id == "a"
-
-
 def test_a_node_that_joined_before_the_pod_was_created_is_another_pods():
     found = RayNodes.of([RayNode("id", "10.88.0.5", alive=True, started=CREATED)])
     assert found.at("10.88.0.5", CREATED - timedelta(seconds=1)) is not None
@@ -89,11 +62,6 @@ def test_a_node_that_joined_before_the_pod_was_created_is_another_pods():
 
 def test_a_node_of_unknown_age_belongs_to_the_pod_at_its_address():
     assert RayNodes.of([RayNode("id", "10.88.0.5", alive=True)]).at("10.88.0.5", CREATED)
-
-
-def test_nodes_without_an_address_belong_to_no_pod():
-    rows = row("a", "", state="DEAD"), row("b", state="DEAD", node_ip=None)
-    assert nodes(listing(*rows)).by_address == {}
 
 
 def test_ten_thousand_nodes_are_read_at_once():
@@ -133,36 +101,6 @@ def test_anything_but_a_whole_list_of_nodes_is_unknown(answer: DashboardResponse
         nodes(answer)
 
 
-def test_odd_members_beside_a_list_do_no_harm():
-    body = listing(row("a", labels=[[[{}]]], resources_total=7)).body
-    assert nodes(DashboardResponse(200, "application/json", body)).by_address["10.88.0.5"].alive
-
-
-# The probe.
-
-
-async def test_the_probe_asks_for_every_node_with_its_times():
-    async with world(SimulatedRay(pods=lambda _: (POD,))) as it:
-        it.watch("ns/job", HEAD, NodesProbe())
-        await asyncio.sleep(1)
-        assert it.ray.asked[0].path == "/api/v0/nodes"
-        seen = it.seen(probe=NodesProbe()).value
-        assert isinstance(seen, RayNodes)
-        assert seen.at(POD.address, CREATED) == RayNode(
-            POD.node_id, POD.address, alive=True, started=CREATED
-        )
-
-
-async def test_a_node_that_has_gone_is_noticed_within_ten_seconds_even_after_an_hour():
-    pods = [POD]
-    async with world(SimulatedRay(pods=lambda _: tuple(pods))) as it:
-        it.watch("ns/job", HEAD, NodesProbe())
-        await asyncio.sleep(3600)
-        pods.clear()
-        await asyncio.sleep(10.5)
-        assert not node_is_alive(it)
-
-
 # Draining.
 
 
@@ -193,19 +131,6 @@ async def test_an_idle_node_that_is_drained_is_dead_and_the_others_live():
         await asyncio.sleep(10)
         assert not node_is_alive(it)
         assert node_is_alive(it, OTHER)
-
-
-async def test_a_node_with_work_lives_until_its_work_has_ended():
-    async with draining_world() as it:
-        it.ray.nodes_of(incarnation(HEAD)).work = {"worker": 60.0, "other": NEVER}
-        drain(it, POD, OTHER)
-        await asyncio.sleep(50)
-        assert it.outcome("drain-1") == CommandDone()
-        assert node_is_alive(it)
-        await asyncio.sleep(25)
-        assert not node_is_alive(it)
-        await asyncio.sleep(3600)
-        assert node_is_alive(it, OTHER), "Ray does nothing at the deadline"
 
 
 async def test_one_job_drains_all_nodes_and_leaves_no_trace_in_the_list_of_jobs():
@@ -282,18 +207,6 @@ async def test_faults_delay_a_drain_and_never_repeat_it(fault: Fault):
         assert it.ray.submissions() == 1
 
 
-async def test_another_process_finds_the_job_of_the_one_before():
-    ray = SimulatedRay(pods=lambda _: (POD,))
-    async with world(ray) as it:
-        drain(it)
-        await asyncio.sleep(0.5)
-    async with world(ray) as it:
-        drain(it)
-        await asyncio.sleep(60)
-        assert it.outcome("drain-1") == CommandDone()
-        assert ray.submissions() == 1
-
-
 async def test_a_drain_ends_when_nobody_waits_for_it():
     async with draining_world(drain_course=Course(pending=NEVER)) as it:
         drain(it)
@@ -310,24 +223,6 @@ async def test_the_nodes_stay_known_while_they_are_being_drained():
         it.ray.nodes_of(incarnation(HEAD)).work = {"worker": NEVER}
         drain(it)
         assert node_is_alive(it)
-
-
-async def test_the_metrics_tell_a_job_that_is_not_finished_from_a_failure():
-    told: list[tuple[str, str]] = []
-
-    class Metrics:
-        def record_request(self, request: str, result: str, seconds: float) -> None:
-            told.append((request, result))
-
-        def record_command(self, command: str, outcome: str) -> None:
-            told.append((command, outcome))
-
-    async with world(SimulatedRay(pods=lambda _: (POD,)), metrics=Metrics()) as it:
-        drain(it)
-        await asyncio.sleep(60)
-    drains = [result for request, result in told if request == "drain"]
-    assert set(drains[:-2]) == {"unfinished"}
-    assert drains[-2:] == ["answered", "done"]
 
 
 # The program of the job, with a Ray that notes what it is told.

@@ -46,38 +46,9 @@ def test_a_state_has_the_capacity_and_its_replicas(
     )
 
 
-def test_a_state_has_the_configs_that_were_deployed_and_the_proxies_by_address():
-    state = serve_state(recorded("serve-get-running"))
-    hello = state.applications["hello"]
-    assert hello.status == "RUNNING"
-    assert hello.config is not None
-    assert hello.config["import_path"] == "hello_app:app"
-
-
-def test_an_application_that_fails_says_why_and_the_other_runs():
-    state = serve_state(recorded("serve-get-one-app-constructor-fails"))
-    failed = {name: each for name, each in state.applications.items() if each.status != "RUNNING"}
-    assert len(failed) == 1
-    assert len(state.applications) == 2
-    assert all(each.status == "DEPLOY_FAILED" and each.message for each in failed.values())
-
-
-@pytest.mark.parametrize(
-    ("name", "has_controller"),
-    [("serve-get-never-deployed", False), ("serve-get-no-applications", True)],
-)
-def test_a_serve_without_applications_has_none(name: str, has_controller: bool):
-    state = serve_state(recorded(name))
-    assert (state.applications, state.has_controller) == ({}, has_controller)
-
-
 def test_a_dashboard_that_does_not_tell_about_the_controller_has_found_it():
     body = b'{"applications": {}}'
     assert serve_state(DashboardResponse(200, "application/json", body)).has_controller
-
-
-def test_a_state_of_an_older_ray_is_read():
-    assert "hello" in serve_state(recorded("ray-2.46-serve-get")).applications
 
 
 def test_an_answer_without_applications_is_no_state():

@@ -17,7 +17,6 @@ from tests.ray.cluster.support import does_nothing, with_meta
 from tests.ray.fleet.support import (
     NEW,
     OLD,
-    UID,
     cluster_spec,
     condition,
     created,
@@ -38,34 +37,6 @@ def bodies(made: Any) -> list[dict[str, Any]]:
 
 def three(**more: Any) -> list[Any]:
     return [member(index, **more) for index in range(3)]
-
-
-def test_a_copy_is_a_cluster_of_the_template_that_knows_its_index():
-    template = {
-        "metadata": {"labels": {"team": "a"}, "annotations": {"note": "b"}},
-        "spec": cluster_spec(),
-    }
-    (body,) = bodies(plan(fleet(replicas=1, template=template)))
-    meta = body["metadata"]
-    assert body["kind"] == "RayCluster"
-    assert meta["labels"] == {
-        "team": "a",
-        "ray.io/originated-from-cr-name": "fleet",
-        "ray.io/originated-from-crd": "RayClusterFleet",
-    }
-    stamps = meta["annotations"]
-    assert stamps["note"] == "b"
-    assert stamps["manta.dev/cluster-index"] == "0"
-    assert stamps["manta.dev/cluster-count"] == "1"
-    (reference,) = meta["ownerReferences"]
-    assert (reference["apiVersion"], reference["kind"]) == ("manta.dev/v1alpha1", "RayClusterFleet")
-    assert (reference["uid"], reference["controller"]) == (UID, True)
-    assert body["spec"] == template["spec"]
-
-
-def test_labels_and_annotations_of_the_fleet_itself_are_not_inherited():
-    (body, *_) = bodies(plan(fleet(annotations={"mine": "x"})))
-    assert "mine" not in body["metadata"]["annotations"]
 
 
 def test_copies_never_share_a_redis_namespace():
@@ -91,12 +62,6 @@ def test_the_index_is_part_of_the_name(name: str, index: int | None):
     assert index_of(fleet().metadata, name) == index
 
 
-def test_a_fleet_of_the_same_name_that_was_created_later_has_other_names():
-    later = with_meta(fleet(), uid="another")
-    (mine, theirs) = (bodies(plan(each))[0]["metadata"]["name"] for each in (fleet(), later))
-    assert mine != theirs
-
-
 @pytest.mark.parametrize(
     "change", [{"replicas": 4}, {"minReplicas": 1}, {"maxReplicas": 7}, {"suspend": True}], ids=str
 )
@@ -113,26 +78,6 @@ def test_numbers_of_a_worker_group_are_changed_in_place(change: dict[str, Any]):
         ((field, value),) = change.items()
         assert operation["path"] == f"/spec/workerGroupSpecs/0/{field}"
         assert operation["value"] == value
-
-
-def test_what_the_autoscaler_decides_is_never_touched():
-    spec = cluster_spec(enableInTreeAutoscaling=True)
-    copies = three(of=fleet(template={"spec": spec}))
-    grown = [msgspec.structs.replace(each) for each in copies]
-    for each in grown:
-        each.spec["workerGroupSpecs"][0] |= {
-            "replicas": 7,
-            "scaleStrategy": {"workersToDelete": ["x"]},
-        }
-    assert writes(plan(fleet(template={"spec": spec}), *grown)) == []
-
-
-def test_outdated_copies_keep_their_numbers_until_they_are_replaced():
-    spec = cluster_spec(NEW)
-    spec["workerGroupSpecs"][0]["replicas"] = 5
-    made = plan(fleet(template={"spec": spec}), *three(image=OLD))
-    assert created(made) == [0]
-    assert len(writes(made)) == 1
 
 
 def test_a_changed_number_of_copies_reaches_all_copies_and_replaces_none():
@@ -157,10 +102,6 @@ def test_copies_are_suspended_and_resumed_whatever_their_template(image: str):
     assert [patch.patch for patch in patches if isinstance(patch, MergePatch)] == [
         {"spec": {"suspend": False}}
     ] * 3
-
-
-def test_copies_that_another_controller_suspends_are_left_to_it():
-    assert writes(plan(fleet(), *three(suspended=True, suspend=True))) == []
 
 
 def test_an_upgrade_of_suspended_copies_keeps_to_the_budget():
@@ -276,25 +217,6 @@ def test_a_copy_whose_conditions_cannot_be_read_is_not_deleted_for_not_being_rea
 def test_a_copy_that_has_reported_nothing_yet_keeps_nothing_waiting(status: Any):
     new = msgspec.structs.replace(member(2, OLD), status=status)
     assert deleted(plan(fleet(NEW), member(0), member(1), new)) == [new.metadata.name]
-
-
-def test_copies_without_a_hash_or_with_one_of_another_algorithm_are_not_outdated():
-    def stamped(index: int, value: str | None) -> Any:
-        cluster = member(index, OLD)
-        annotations = dict(cluster.metadata.annotations or {})
-        annotations.pop("manta.dev/made-from")
-        more = {} if value is None else {"manta.dev/made-from": value}
-        return with_meta(cluster, annotations=annotations | more)
-
-    made = plan(fleet(NEW), stamped(0, None), stamped(1, "9-X"), stamped(2, "odd"))
-    assert (created(made), deleted(made)) == ([], [])
-
-
-def test_a_copy_whose_hash_somebody_has_changed_is_not_replaced_by_itself():
-    cluster = member(0)
-    annotations = (cluster.metadata.annotations or {}) | {"manta.dev/made-from": "3-OTHER"}
-    made = plan(fleet(), with_meta(cluster, annotations=annotations), member(1), member(2))
-    assert writes(made) == []
 
 
 def test_only_a_change_of_meaning_replaces_copies():

@@ -31,11 +31,6 @@ def unstamped(cluster: RayCluster) -> RayCluster:
     return msgspec.structs.replace(cluster, metadata=meta)
 
 
-def test_while_the_new_copy_is_not_ready_nothing_more_happens():
-    old = [member(index, OLD) for index in range(3)]
-    assert writes(plan(fleet(NEW), *old, member(0, NEW, ready=False))) == []
-
-
 def test_a_copy_that_is_still_being_deleted_counts_for_the_budget():
     old = [member(0, OLD, terminating=True), member(1, OLD), member(2, OLD)]
     assert writes(plan(fleet(NEW), *old, member(0, NEW))) == []
@@ -57,18 +52,6 @@ def test_without_a_surge_an_old_copy_goes_first_and_its_index_is_filled_next():
     assert created(plan(fleet(NEW, **strategy), *old[1:])) == [0]
     coming = member(0, NEW, ready=False)
     assert writes(plan(fleet(NEW, **strategy), *old[1:], coming)) == []
-
-
-def test_an_old_copy_that_is_not_ready_for_a_moment_stays_while_it_is_needed():
-    old = [member(0, OLD), member(1, OLD, ready=False, once=True), member(2, OLD)]
-    made = plan(fleet(NEW), *old)
-    assert created(made) == [0]
-    assert deleted(made) == []
-
-
-def test_an_old_copy_whose_head_is_ready_may_have_work_and_stays_while_it_is_needed():
-    old = [member(0, OLD), member(1, OLD, ready=False, head=True), member(2, OLD)]
-    assert deleted(plan(fleet(NEW), *old)) == []
 
 
 def test_an_old_copy_goes_first_whose_replacement_is_there_though_not_ready():
@@ -101,28 +84,12 @@ def test_a_paused_upgrade_replaces_nothing():
     assert writes(plan(fleet(NEW, paused=True), *old, member(0, NEW))) == []
 
 
-def test_a_rollback_keeps_the_copies_of_the_old_template_and_deletes_the_others():
-    there = [member(0, OLD), member(1, OLD), member(2, OLD), member(0, NEW)]
-    assert deleted(plan(fleet(OLD), *there)) == names(there[3])
-    assert deleted(plan(fleet(OLD), *there[1:])) == []
-    assert created(plan(fleet(OLD), *there[1:])) == [0]
-
-
 def test_a_rollback_waits_for_the_name_of_a_copy_that_retires_already():
     going = member(0, OLD, terminating=True)
     there = [going, member(0, NEW), member(1, OLD), member(2, OLD)]
     assert writes(plan(fleet(OLD), *there)) == []
     (create,) = writes(plan(fleet(OLD), *there[1:]))
     assert create.target.name == going.metadata.name
-
-
-def test_a_third_template_replaces_what_the_second_has_begun():
-    there = [member(0, OLD), member(0, NEW, ready=False), member(1, OLD), member(2, OLD)]
-    assert deleted(plan(fleet(THIRD), *there)) == names(there[1])
-    both = [there[0], member(0, NEW), *there[2:]]
-    made = plan(fleet(THIRD), *both)
-    assert (created(made), len(deleted(made))) == ([], 1)
-    assert deleted(made)[0] in names(*both[:2])
 
 
 def test_of_two_outdated_copies_of_an_index_the_newer_goes():

@@ -15,7 +15,6 @@ from controller.kube.resources import (
     PODS,
     ROLE_BINDINGS,
     ROUTES,
-    SERVICES,
     Resource,
 )
 from controller.ray.api import RAYCLUSTERS, labels
@@ -160,21 +159,6 @@ def test_the_ports_of_a_running_head_stay_those_of_its_container(edit: str, rout
         assert patch["spec"] == {}
 
 
-def test_a_new_head_has_the_ports_of_the_template():
-    raw = sample()
-    _, children = made_for(raw)
-    ray(raw)["ports"] = [
-        {"name": "dashboard", "containerPort": 9265},
-        {"name": "serve", "containerPort": 9000},
-    ]
-    new, _ = made_for(raw)
-    found = changes(plan_of(raw, children, new))
-    assert {port["port"] for port in found[HEAD_SERVICE]["spec"]["ports"]} == {8080, 9000, 9265}
-    assert [p["port"] for p in found["Service example-serve-svc"]["spec"]["ports"]] == [9000]
-    (rule,) = found["Ingress example-head-ingress"]["spec"]["rules"]
-    assert rule["http"]["paths"][0]["backend"]["service"]["port"] == {"number": 9265}
-
-
 def test_a_port_that_only_the_template_names_is_added_for_the_running_head():
     raw = sample()
     ray(raw)["ports"].pop()
@@ -234,24 +218,6 @@ def test_a_ready_head_without_the_label_of_its_cluster_makes_it_not_ready_with_t
     assert message.endswith(
         f"kubectl label pod -n default {head.metadata.name} --overwrite ray.io/cluster=example"
     )
-
-
-def test_a_users_own_service_selects_the_running_head_and_nothing_of_its_own():
-    raw = sample()
-    raw["spec"]["headGroupSpec"]["headService"] = {
-        "metadata": {"name": "mine"},
-        "spec": {
-            "selector": {"app": "mine"},
-            "ports": [{"name": "dashboard", "port": 80, "targetPort": 8265}],
-        },
-    }
-    head, children = made_for(raw)
-    (service,) = (
-        obj for resource, obj in children if resource is SERVICES and obj.metadata.name == "mine"
-    )
-    assert "app" not in service.spec.selector  # type: ignore[attr-defined]
-    set_labels(raw, **{NAME: "conv2"})
-    assert changes(plan_of(raw, children, head)) == {}
 
 
 def subjects(made: Plan) -> list[str]:
@@ -450,41 +416,6 @@ def test_other_types_and_the_switch_give_a_cluster_ip():
     assert "publishNotReadyAddresses" not in service["spec"]
 
 
-def test_a_custom_service_is_completed():
-    raw = manifest()
-    raw["spec"]["headServiceAnnotations"] = {"a": "ours", "b": "ours"}
-    raw["spec"]["headGroupSpec"]["headService"] = {
-        "metadata": {
-            "name": "mine",
-            "namespace": "elsewhere",
-            "labels": {"team": "a", "ray.io/cluster": "x"},
-            "annotations": {"a": "theirs", "c": "theirs"},
-        },
-        "spec": {
-            "clusterIP": "10.0.0.9",
-            "selector": {"app": "x"},
-            "ports": [{"name": "dashboard", "port": 80, "targetPort": 8265}],
-        },
-    }
-    (service,) = services_of(raw)
-    assert service["metadata"]["name"] == "mine"
-    assert service["metadata"]["namespace"] == "default"
-    assert service["metadata"]["labels"] == SELECTOR | {"team": "a"}
-    annotations = service["metadata"]["annotations"]
-    del annotations["manta.dev/owned-fields"]
-    assert annotations == {"a": "ours", "b": "ours", "c": "theirs"}
-    assert service["spec"]["clusterIP"] == "10.0.0.9"
-    assert service["spec"]["type"] == "ClusterIP"
-    assert service["spec"]["selector"] == SELECTOR
-    assert service["spec"]["ports"][0] == {"name": "dashboard", "port": 80, "targetPort": 8265}
-    assert [p["name"] for p in service["spec"]["ports"]] == [
-        "dashboard",
-        "gcs-server",
-        "client",
-        "metrics",
-    ]
-
-
 def test_workers_find_a_custom_service():
     raw = manifest()
     raw["spec"]["headGroupSpec"]["headService"] = {"metadata": {"name": "mine"}}
@@ -492,17 +423,3 @@ def test_workers_find_a_custom_service():
     worker = made.stages[2][0].body
     command = worker["spec"]["containers"][0]["args"][0]
     assert "--address=mine.default.svc.cluster.local:6379" in command
-
-
-def test_several_hosts_a_replica_need_a_headless_service():
-    raw = manifest()
-    raw["spec"]["workerGroupSpecs"][0]["numOfHosts"] = 2
-    _, headless = services_of(raw)
-    assert headless["metadata"]["name"] == "example-headless"
-    assert headless["metadata"]["labels"] == {"ray.io/headless-worker-svc": "example"}
-    assert headless["spec"] == {
-        "type": "ClusterIP",
-        "clusterIP": "None",
-        "publishNotReadyAddresses": True,
-        "selector": {"ray.io/cluster": "example", "ray.io/node-type": "worker"},
-    }

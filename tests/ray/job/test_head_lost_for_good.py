@@ -102,18 +102,6 @@ def test_a_job_that_the_new_head_does_not_know_is_lost_with_the_former_one():
     assert status_after(here.knows_nothing())["message"].startswith("HeadLost: ")
 
 
-@pytest.mark.parametrize(
-    "here",
-    [
-        pytest.param(replaced(ready=False), id="the new head takes no jobs yet"),
-        pytest.param(replaced(jobStatus="RUNNING"), id="it ran on the former one"),
-        pytest.param(replaced("HTTPMode"), id="the operator submits to recorded heads alone"),
-    ],
-)
-def test_a_job_that_nobody_can_have_brought_to_the_new_head_is_lost_at_once(here: Scene):
-    assert status_after(here)["message"].startswith("HeadLost: ")
-
-
 def test_a_job_that_may_have_come_to_the_new_head_is_stopped_when_its_time_is_over():
     late = {"startTime": rfc3339(NOW - timedelta(minutes=9)), "endTime": rfc3339(NOW)}
     here = replaced(jobDeploymentStatus="Failed", **late)

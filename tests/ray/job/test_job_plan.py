@@ -56,13 +56,6 @@ def ready(status: dict[str, Any]) -> dict[str, Any]:
 # New and Initializing
 
 
-def test_the_finalizer_is_there_before_anything_else():
-    made = Scene("", meta={"finalizers": []}).plan()
-    assert isinstance(made.commit, MergePatch)
-    assert made.commit.patch == {"metadata": {"finalizers": ["ray.io/rayjob-finalizer"]}}
-    assert not made.stages
-
-
 def test_a_job_that_is_created_suspended_gets_no_finalizer_before_it_is_resumed():
     no_finalizer: dict[str, Any] = {"finalizers": []}
     for state in ("", "Suspended"):
@@ -72,27 +65,6 @@ def test_a_job_that_is_created_suspended_gets_no_finalizer_before_it_is_resumed(
     resumed = Scene("", meta=no_finalizer).plan()
     assert isinstance(resumed.commit, MergePatch)
     assert resumed.commit.patch == {"metadata": {"finalizers": ["ray.io/rayjob-finalizer"]}}
-
-
-def test_the_names_are_stored_before_anything_is_made():
-    made = Scene("", runs_on="").plan()
-    status = status_of(made)
-    assert status["jobDeploymentStatus"] == "Initializing"
-    assert status["jobId"].startswith("example-")
-    assert status["rayClusterName"].startswith("example-")
-    assert status["startTime"] == rfc3339(NOW)
-    assert not made.stages
-    assert not made.commands
-
-
-def test_the_same_state_gives_the_same_names_and_any_later_one_gives_others():
-    first = status_of(Scene("", runs_on="").plan())
-    again = status_of(Scene("", runs_on="").plan())
-    assert first["rayClusterName"] == again["rayClusterName"]
-    later = Scene("", runs_on="", meta={"resourceVersion": "2"}).plan().commit
-    assert isinstance(later, MergePatch)
-    assert later.patch["status"]["rayClusterName"] != first["rayClusterName"]
-    assert later.patch["status"]["jobId"] != first["jobId"]
 
 
 def test_a_name_that_an_attempt_had_or_that_is_there_does_not_come_back():
@@ -106,24 +78,8 @@ def test_a_name_that_an_attempt_had_or_that_is_there_does_not_come_back():
     assert status_of(there.plan())["rayClusterName"] != name
 
 
-def test_a_given_job_id_and_a_selected_cluster_are_taken_over():
-    spec: dict[str, Any] = {
-        "jobId": "mine",
-        "rayClusterSpec": None,
-        "clusterSelector": {"ray.io/cluster": "shared"},
-    }
-    status = status_of(Scene("", runs_on="", **spec).plan())
-    assert (status["jobId"], status["rayClusterName"]) == ("mine", "shared")
-
-
 def test_a_job_managed_by_somebody_else_is_left_alone():
     assert does_nothing(Scene("", managedBy="kueue.x-k8s.io/multikueue").plan())
-
-
-def test_the_cluster_is_made_under_its_stored_name():
-    made = Scene("Initializing", runs_on="").plan()
-    assert writes(made) == [f"create RayCluster {CLUSTER}"]
-    assert made.subscriptions == ()
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -159,19 +115,6 @@ def test_annotations_of_ours_do_not_reach_the_cluster():
     assert {"theirs", "manta.dev/made-from"} == create.body["metadata"]["annotations"].keys()
 
 
-def test_the_head_is_recorded_before_a_submitter_is_made():
-    scene = Scene("Initializing", runs_on="", submissionMode="K8sJobMode")
-    made = scene.with_cluster().with_head().plan()
-    assert isinstance(made.commit, MergePatch)
-    value = f"{CLUSTER}/uid-of-example-head-aaaaaaaa/0"
-    annotations = dict(made.commit.patch["metadata"]["annotations"])
-    submitted = annotations.pop("manta.dev/submitted")
-    assert submitted.startswith(f"{JOB_ID} entrypoint=")
-    assert annotations == {"manta.dev/runs-on": value}
-    assert made.commit.resource_version == "1"
-    assert not made.commands
-
-
 def test_a_head_that_the_operator_submits_to_is_recorded_once_it_has_answered():
     begun = Scene("Initializing", runs_on="").with_cluster().with_head().plan()
     assert status_of(begun)["jobDeploymentStatus"] == "Running"
@@ -201,16 +144,6 @@ def test_a_recorded_head_of_a_ready_cluster_lets_the_job_run():
     status = status_of(Scene("Initializing").with_cluster().with_head().plan())
     assert status["jobDeploymentStatus"] == "Running"
     assert status["dashboardURL"] == f"{CLUSTER}-head-svc.default.svc.cluster.local:8265"
-
-
-def test_the_record_of_another_attempt_is_no_record():
-    other = {"rayClusterName": "example-other"}
-    scene = Scene("Initializing", status=other, submissionMode="K8sJobMode")
-    scene.reads.add(RAYCLUSTERS, cluster(name="example-other"))
-    scene.with_head(labels={"ray.io/cluster": "example-other"})
-    made = scene.plan()
-    assert isinstance(made.commit, MergePatch)
-    assert "metadata" in made.commit.patch
 
 
 def test_a_deadline_wakes_a_job_that_waits_and_nothing_else_does():
@@ -269,31 +202,6 @@ def test_the_submitter_is_made_once_and_not_if_ray_has_the_job():
     pending = running(submissionMode="K8sJobMode")
     pending.reads.pending = frozenset({"submitter"})
     assert writes(pending.plan()) == []
-
-
-def test_what_ray_says_is_reported_and_wakes_nobody():
-    made = running().says(JobStatus.RUNNING, message="Job is currently running.").plan()
-    status = reported(made)
-    assert status["jobStatus"] == "RUNNING"
-    assert ready(status)["status"] == "True"
-    assert made.requeue_after is None
-    assert len(made.subscriptions) == 1
-
-
-def test_a_success_is_counted_with_the_write_that_ends_the_job():
-    status = status_of(running().says(JobStatus.SUCCEEDED, end_time=NOW).plan())
-    assert status["jobDeploymentStatus"] == "Complete"
-    assert status["succeeded"] == 1
-    assert status["jobStatus"] == "SUCCEEDED"
-    assert status["endTime"] == rfc3339(NOW)
-    assert "failed" not in status
-    assert status["attempts"][-1]["result"] == "Succeeded"
-
-
-def test_a_stop_by_hand_completes_the_job_without_success():
-    status = status_of(running().says(JobStatus.STOPPED).plan())
-    assert status["jobDeploymentStatus"] == "Complete"
-    assert "succeeded" not in status
 
 
 def test_a_failure_is_counted_with_the_write_that_ends_the_attempt():
@@ -488,14 +396,6 @@ def test_a_head_whose_ray_has_ended_is_no_head(state: dict[str, Any]):
     assert scene.plan().subscriptions == ()
 
 
-def test_a_job_taken_over_while_it_ran_gets_its_head_recorded_and_nothing_else():
-    made = running(runs_on="").says(JobStatus.RUNNING).plan()
-    assert isinstance(made.commit, MergePatch)
-    assert "metadata" in made.commit.patch
-    assert not made.stages
-    assert not made.commands
-
-
 def test_the_head_service_is_made_only_for_a_cluster_of_ones_own():
     made = running().plan()
     assert [write.target.resource for write in made.independent] == [SERVICES]
@@ -526,14 +426,6 @@ def test_a_retry_deletes_by_uid_what_the_attempt_was_made_of_and_asks_ray_nothin
     deletes = [write for write in made.stages[0] if isinstance(write, Delete)]
     assert {delete.uid for delete in deletes} == {CLUSTER_UID, "uid-of-submitter"}
     assert (made.commands, made.subscriptions) == ((), ())
-
-
-def test_a_retry_deletes_clusters_of_former_attempts_and_none_of_another_owner():
-    scene = Scene("Retrying")
-    scene.reads.add(RAYCLUSTERS, cluster(name="example-stray", uid="stray"))
-    scene.reads.add(RAYCLUSTERS, cluster(name="example-theirs", uid="theirs", owner="somebody"))
-    scene.reads.add(JOBS, submitter(owner="somebody"))
-    assert writes(scene.plan()) == ["delete RayCluster example-stray"]
 
 
 @pytest.mark.parametrize("state", ["Suspended", "Complete", "Failed"])
@@ -798,23 +690,6 @@ def test_a_change_that_comes_too_late_for_the_job_is_named(
     outlook = "a job that has ended" if state == "Complete" else "the job runs as it was submitted"
     start = f"changed after the job had been submitted: {fields}; {outlook}"
     assert found["message"].startswith(start)
-
-
-def test_a_change_before_the_next_submission_is_part_of_it():
-    former = submitted()["manta.dev/submitted"].replace(JOB_ID, "former")
-    meta = {"annotations": {"manta.dev/submitted": former}}
-    commit = by_submitter(meta=meta, entrypoint="python other.py").plan().commit
-    assert isinstance(commit, MergePatch), "the head is the same, the submission is another one"
-    now = commit.patch["metadata"]["annotations"]["manta.dev/submitted"]
-    assert now == submitted(entrypoint="python other.py")["manta.dev/submitted"]
-    recorded = by_submitter(meta={"annotations": {"manta.dev/submitted": now}}).plan().commit
-    assert "metadata" not in getattr(recorded, "patch", {})
-
-
-def test_the_record_of_a_submission_outlives_the_head():
-    commit = by_submitter(meta={"annotations": submitted()}, runs_on="other/0").plan().commit
-    assert isinstance(commit, MergePatch)
-    assert commit.patch["metadata"]["annotations"].keys() == {"manta.dev/runs-on"}
 
 
 def test_a_head_that_is_leaving_gets_no_job_and_is_given_ninety_seconds_to_answer():

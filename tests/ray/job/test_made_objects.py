@@ -143,14 +143,6 @@ def test_a_container_of_its_name_in_the_template_changes_some_of_a_sidecar():
     assert {"A", "RAY_JOB_SUBMISSION_ID"} <= {each["name"] for each in submitter["env"]}
 
 
-def test_the_retries_of_the_submitter_are_the_users_to_choose():
-    assert submitter()["spec"]["backoffLimit"] == 2
-    assert submitter(submitterConfig={})["spec"]["backoffLimit"] == 2
-    for limit in (0, 5):
-        body = submitter(submitterConfig={"backoffLimit": limit})
-        assert body["spec"]["backoffLimit"] == limit
-
-
 def test_a_login_shell_may_run_the_script():
     assert sidecar(LOGIN)["command"] == ["/bin/bash", "-cel", "--"]
     pod = submitter(LOGIN)["spec"]["template"]["spec"]

@@ -108,11 +108,6 @@ def test_the_end_that_ray_reports_follows_the_failure_after_three_seconds():
     assert "message" not in late, "the message names the deadline"
 
 
-def test_a_job_whose_end_is_stored_is_asked_about_no_more():
-    made = failed(seconds=20, status={"jobStatus": "STOPPED"}).plan()
-    assert (made.commands, made.subscriptions) == ((), ())
-
-
 def test_a_failed_status_that_nobody_heard_from_ray_is_no_end():
     reason = "JobDeploymentStatusTransitionGracePeriodExceeded"
     made = failed(reason=reason, status={"jobStatus": "FAILED"}).fails(300).plan()
@@ -193,16 +188,6 @@ def test_a_suspension_that_leaves_the_cluster_waits_for_the_word_of_ray():
     assert status["jobDeploymentStatus"] == "Suspended"
     assert status["jobId"] is None
     assert not writes(stopped.plan()), "the cluster stays"
-
-
-def test_a_resumed_job_gets_another_id_on_a_cluster_that_knows_the_given_one():
-    def begun(**spec: Any) -> str:
-        attempts = [{"number": 1, "rayClusterName": CLUSTER, "jobId": "mine"}]
-        scene = Scene("", status={"attempts": attempts}, runs_on="", jobId="mine", **spec)
-        return str(status_of(scene.plan())["jobId"])
-
-    assert begun() == "mine", "a new cluster knows no id"
-    assert begun(**SELECTED) != "mine"
 
 
 def test_a_resumed_job_that_a_person_submits_waits_for_another_id_on_a_cluster_that_knows_it():

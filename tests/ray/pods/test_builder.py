@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.ray.api import FeatureGates
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.observation import DesiredCluster
-from controller.ray.pods import ReplicaPosition
 from controller.ray.settings import RaySettings
 from tests.ray.cluster.support import UID, cluster, manifest, plan, reads
 
@@ -311,35 +309,6 @@ def test_nulls_in_a_template_mean_absent():
     container |= {"env": None, "volumeMounts": None}
     raw["spec"]["headGroupSpec"]["template"]["metadata"] = None
     assert masked(head_of(raw)) == yaml.safe_load((GOLDEN / "example.head.yaml").read_text())
-
-
-@pytest.mark.parametrize(
-    ("place", "gates", "expected"),
-    [
-        (ReplicaPosition(2), "", {"ray.io/worker-group-replica-index": "2"}),
-        (
-            ReplicaPosition(2, "workers-abcde", 1),
-            "",
-            {
-                "ray.io/worker-group-replica-index": "2",
-                "ray.io/worker-group-replica-name": "workers-abcde",
-                "ray.io/replica-host-index": "1",
-            },
-        ),
-        (ReplicaPosition(2, "workers-abcde", 1), "RayMultiHostIndexing=false", {}),
-        (None, "", {}),
-    ],
-)
-def test_a_worker_tells_its_place_by_labels(
-    place: ReplicaPosition | None, gates: str, expected: dict[str, str]
-):
-    kind = RayClusterKind(RaySettings(feature_gates=FeatureGates.parse(gates)))
-    design = kind._desired(cluster())
-    assert isinstance(design, DesiredCluster)
-    worker = design.builder.workers(design.spec.worker_group_specs[0])("a", place)
-    got = worker["metadata"]["labels"]
-    keys = ("worker-group-replica-index", "worker-group-replica-name", "replica-host-index")
-    assert {key: got[key] for key in (f"ray.io/{k}" for k in keys) if key in got} == expected
 
 
 def test_a_builder_is_freed_without_a_garbage_collection():

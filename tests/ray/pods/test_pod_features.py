@@ -88,18 +88,6 @@ def test_what_a_template_says_about_its_end_stays():
     assert "+ 85)" in pre_stop(worker)
 
 
-def test_a_namespace_among_the_users_own_variables_stays():
-    own = {"name": "RAY_external_storage_namespace", "value": "own"}
-    head, _ = pods(gcsFaultToleranceOptions={}, headGroupSpec=with_head_env(own))
-    assert container(head)["env"][0] == own
-    assert [e["name"] for e in container(head)["env"]].count(own["name"]) == 1
-
-
-def test_without_an_address_in_the_options_that_of_an_environment_source_is_not_hidden():
-    head, _ = pods(gcsFaultToleranceOptions={})
-    assert "RAY_REDIS_ADDRESS" not in variables(container(head))
-
-
 def test_a_password_of_the_legacy_way_that_has_its_own_variable_is_not_written_out():
     own = {"name": "REDIS_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "r", "key": "p"}}}
     group = with_head_env({"name": "RAY_REDIS_ADDRESS", "value": "r"}, own)

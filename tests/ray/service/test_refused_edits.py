@@ -259,13 +259,6 @@ def test_a_first_cluster_gets_its_services_when_it_serves():
     assert created(scene.refused()) == set()
 
 
-def test_a_first_cluster_to_which_the_services_lead_is_promoted():
-    scene = first()
-    scene.leads_to("svc-bbbbb")
-    status = committed(scene.refused())
-    assert (status[ACTIVE]["rayClusterName"], status[PENDING]) == ("svc-bbbbb", None)
-
-
 def test_a_first_cluster_waits_if_the_template_of_its_service_is_invalid():
     plan = first(serveService={"spec": {"ports": 8000}}).refused()
     assert (plan.commit, created(plan)) == (None, set())

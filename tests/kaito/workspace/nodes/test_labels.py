@@ -40,12 +40,6 @@ def labelled(plan: Plan) -> list[str]:
     return [each.target.name for each in writes(plan) if each.target.resource is NODES]
 
 
-def test_new_nodes_are_labelled_at_once():
-    plan = Life().plan(0, "n1", "n2")
-    assert labelled(plan) == ["n1", "n2"]
-    assert plan.requeue_after is None
-
-
 def test_nodes_in_place_of_new_ones_that_were_lost_are_labelled_once_they_last():
     life = Life()
     assert labelled(life.plan(0, "n0")) == ["n0"]

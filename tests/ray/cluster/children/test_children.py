@@ -153,33 +153,6 @@ def test_there_is_a_sample_for_every_golden_file():
     assert {path.stem for path in GOLDEN.glob("*.yaml")} == set(SAMPLES)
 
 
-def test_what_pods_depend_on_is_made_before_them_and_the_rest_beside_them():
-    raw = sample(
-        {"serve": 8000},
-        annotations={"ray.io/enable-serve-service": "true"},
-        headGroupSpec={"enableIngress": True},
-        authOptions={"mode": "token"},
-        gcsFaultToleranceOptions=EMBEDDED,
-        enableInTreeAutoscaling=True,
-        worker={"numOfHosts": 2},
-    )
-    made = plan(reads(cluster(raw)))
-    assert [write.target.resource.kind for write in made.stages[0]] == [
-        "Service",
-        "Service",
-        "Secret",
-        "PersistentVolumeClaim",
-        "ServiceAccount",
-        "Role",
-    ]
-    assert [write.target.resource.kind for write in made.stages[1]] == ["RoleBinding"]
-    assert [write.target.resource.kind for write in made.stages[2]] == ["Pod"]
-    assert [write.target.name for write in made.independent] == [
-        "example-serve-svc",
-        "example-head-ingress",
-    ]
-
-
 def test_a_short_ingress_leads_everything_to_the_dashboard():
     raw = sample({"gcs-server": 6379}, headGroupSpec={"enableIngress": True})
     ingress = bodies(raw)[-1]

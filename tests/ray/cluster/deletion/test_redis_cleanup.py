@@ -27,7 +27,6 @@ from controller.testing.reads import FakeReads
 from tests.ray.cluster.deletion import redis
 from tests.ray.cluster.deletion.redis import JOB, cleanup_job, redis_cluster
 from tests.ray.cluster.support import NOW, plan, pod, reads, with_meta
-from tests.samples import case
 
 
 def job(raw: dict[str, Any] | None = None, **settings: Any) -> dict[str, Any]:
@@ -86,13 +85,6 @@ def test_the_job_is_tried_once_and_not_for_long():
     spec = body["spec"]
     assert (spec["backoffLimit"], spec["activeDeadlineSeconds"]) == (0, 300)
     assert spec["template"]["spec"]["restartPolicy"] == "Never"
-
-
-def test_the_job_belongs_to_the_cluster_and_has_one_name():
-    meta = job()["metadata"]
-    assert (meta["name"], meta["namespace"]) == ("example-redis-cleanup", "default")
-    [owner] = meta["ownerReferences"]
-    assert (owner["uid"], owner["controller"]) == ("uid-of-example", True)
 
 
 def test_in_a_deletion_in_the_foreground_it_has_no_owner_and_goes_by_itself():
@@ -216,32 +208,6 @@ def test_nothing_of_the_head_keeps_the_job_waiting():
     assert job(heads_alone())["metadata"]["labels"].keys() == meta["labels"].keys()
 
 
-@pytest.mark.parametrize(
-    "label",
-    [
-        "kueue.x-k8s.io/queue-name",
-        "scheduling.x-k8s.io/pod-group",
-        "pod-group.scheduling.sigs.k8s.io",
-        "runai/queue",
-        "kai.scheduler/queue",
-        "yunikorn.apache.org/app-id",
-    ],
-)
-def test_no_label_puts_the_job_into_the_queue_or_the_gang_of_the_head(label: str):
-    raw = redis.with_options()
-    template = raw["spec"]["headGroupSpec"]["template"]
-    template["metadata"] = {"labels": {label: "a", "team": "b"}}
-    found = job(raw)["spec"]["template"]["metadata"]["labels"]
-    assert "team" in found
-    assert label not in found
-
-
-def test_an_account_under_its_former_name_is_the_jobs_too():
-    raw = redis.with_options()
-    raw["spec"]["headGroupSpec"]["template"]["spec"]["serviceAccount"] = "reads-redis"
-    assert job(raw)["spec"]["template"]["spec"]["serviceAccount"] == "reads-redis"
-
-
 def test_what_the_way_to_redis_needs_is_taken():
     raw = redis.with_options()
     template = raw["spec"]["headGroupSpec"]["template"]
@@ -291,32 +257,6 @@ def test_what_the_way_to_redis_needs_is_taken():
     assert template["metadata"]["labels"].items() <= body["metadata"]["labels"].items()
 
 
-def test_a_cluster_of_an_elastic_queue_is_cleaned_up():
-    """The report: Kueue's gate and topology in the head's template, and nobody to lift them."""
-    raw = case("09-redis-cleanup-gated-or-suspended.yaml")[1]
-    raw["metadata"]["name"] = "example"
-    pod = job(raw)["spec"]["template"]
-    assert "schedulingGates" not in pod["spec"]
-    assert not [key for key in pod["metadata"]["annotations"] if "kueue" in key]
-    assert pod["spec"]["tolerations"][0]["value"] == "ray"
-    assert pod["spec"]["imagePullSecrets"] == [{"name": "regcred"}]
-    assert "serviceAccountName" not in pod["spec"], "the autoscaler's goes with the cluster"
-
-
-def test_the_environment_is_the_heads_and_patience_with_redis():
-    env, of_head = ray_container(job())["env"], head()["spec"]["containers"][0]["env"]
-    assert env[:-2] == of_head
-    assert env[-2:] == [
-        {"name": "RAY_redis_db_connect_retries", "value": "120"},
-        {"name": "RAY_redis_db_connect_wait_milliseconds", "value": "500"},
-    ]
-
-
-@pytest.mark.parametrize(("login", "flag"), [(False, "-c"), (True, "-cl")])
-def test_the_shell_is_a_login_shell_if_that_is_wanted(login: bool, flag: str):
-    assert ray_container(job(login_shell=login))["command"] == ["/bin/bash", flag, "--"]
-
-
 # -- the program -----------------------------------------------------------------------------------
 
 
@@ -353,31 +293,6 @@ class Cleaning:
 def cleaning(monkeypatch: pytest.MonkeyPatch) -> Cleaning:
     monkeypatch.delenv("REDIS_PASSWORD", raising=False)
     return Cleaning(monkeypatch)
-
-
-@pytest.mark.parametrize(
-    ("address", "where"),
-    [
-        ("redis:6380", ("redis", 6380, False, "")),
-        ("redis", ("redis", 6379, False, "")),
-        ("redis://r:1", ("r", 1, False, "")),
-        ("rediss://:secret@r:1", ("r", 1, True, "secret")),
-        ("a:1,b:2", ("a", 1, False, "")),
-        ("[::1]:7", ("::1", 7, False, "")),
-    ],
-)
-def test_the_first_address_is_cleaned(
-    cleaning: Cleaning, address: str, where: tuple[str, int, bool, str]
-):
-    host, port, tls, password = where
-    assert cleaning.run(job(), RAY_REDIS_ADDRESS=address) == 0
-    assert cleaning.called == {
-        "host": host,
-        "port": port,
-        "password": password,
-        "use_ssl": tls,
-        "storage_namespace": "ns",
-    }
 
 
 def test_the_password_variable_wins_and_the_user_name_is_passed_only_where_there_is_one(

@@ -80,13 +80,6 @@ def test_a_pod_that_cannot_start_is_left_to_whoever_can_help(policy: str, waitin
     assert unhealthy_reason(stuck) is None
 
 
-def test_only_the_ray_container_counts():
-    containers = [{"name": "sidecar", "state": KILLED}, {"name": "ray-worker", "state": RUNS}]
-    made = pod("a", restart_policy="Never", containers=containers)
-    assert unhealthy_reason(made) is None
-    assert unhealthy_reason(pod("b", restart_policy="Never")) is None, "nothing is said of it yet"
-
-
 GROUPS = ("small", "Large")
 
 
@@ -124,13 +117,6 @@ def test_the_name_decides_unless_it_tells_nothing_certain(
     name: str, labelled: dict[str, str], expected: str
 ):
     assert role(name, **labelled) == expected
-
-
-def test_a_name_that_fits_two_groups_tells_nothing():
-    found = {"ray.io/node-type": "worker", "ray.io/group": "A"}
-    sorted_pods = sort_by_role("c", ("a", "A"), [pod("c-a-worker-abcde", labels=found)])
-    assert list(sorted_pods.workers) == ["A"]
-    assert sorted_pods.relabelled == ()
 
 
 def test_a_pod_without_a_label_whose_name_fits_two_groups_is_of_unknown_role():

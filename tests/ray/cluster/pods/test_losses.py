@@ -102,13 +102,6 @@ class Life:
 CREATED, DELETED = ["create workers-worker"], ["delete workers-worker"]
 
 
-def test_the_first_loss_is_made_up_for_at_once():
-    life = Life(group(1))
-    assert life.lose(0, "a") == DELETED
-    assert life.wait is None
-    assert life.plan(2, head()) == CREATED
-
-
 def test_a_replacement_that_is_lost_soon_is_kept_and_replaced_after_20_s_40_s_up_to_5_min():
     life = Life(group(1))
     life.lose(0, "a0")
@@ -169,16 +162,6 @@ def test_after_a_quarter_of_an_hour_without_a_loss_it_begins_anew():
     assert life.wait == 20
     life.plan(920, head(), worker("c", created=made_at(919)))
     assert life.plan(921, head(), worker("c", created=made_at(919), **EVICTED)) == DELETED
-
-
-def test_another_template_is_tried_at_once():
-    life = Life(group(1))
-    life.lose(0, "a")
-    assert life.lose(2, "b") == []
-    raw = manifest()
-    raw["spec"]["workerGroupSpecs"][0] |= {"replicas": 1, "rayStartParams": {"num-cpus": "1"}}
-    life.obj = cluster(raw)
-    assert life.plan(4, head(), worker("b", created=made_at(2), **EVICTED)) == DELETED
 
 
 def test_a_clock_that_goes_back_holds_nothing_for_longer():
@@ -352,18 +335,6 @@ def stored(life: Life) -> RayCluster:
     return with_status(life.obj, dict(life.status.wanted))
 
 
-def test_a_status_settles_for_a_quarter_of_the_wait_while_nothing_new_is_to_be_told():
-    life, seconds, settles = Life(group(1)), 0.0, list[float]()
-    for number in range(6):
-        life.lose(seconds, f"a{number}")
-        life.obj = stored(life)
-        seconds += 2
-        coming = worker(f"a{number + 1}", created=made_at(seconds), phase="Pending")
-        life.plan(seconds, head(), coming)
-        settles.append(life.status.settles)
-    assert settles == [5, 5, 10, 20, 40, 75]
-
-
 def test_an_edit_new_trouble_and_the_end_of_trouble_are_told_soon():
     life = Life(group(1))
     life.lose(0, "a0")
@@ -438,16 +409,6 @@ def test_trouble_that_goes_to_and_fro_is_told_of_once_until_the_cluster_is_ready
     life.obj = stored(life)
     life.plan(10, head(), worker("b", created=made_at(9)))
     assert told(11, "head") == ["Evicted"]
-
-
-def test_a_cluster_that_lost_a_pod_while_it_came_up_is_reported_ready_at_once():
-    life = Life(with_status(group(1), {"observedGeneration": 1}))
-    life.plan(0, head(), worker("a", created=made_at(0), phase="Pending"))
-    life.plan(1, head())
-    life.plan(2, head(), worker("b", created=made_at(2)))
-    assert life.memory.losses
-    assert (life.ready[0], life.status.events) == ("AllPodsReady", ())
-    assert life.status.settles == 0
 
 
 def test_what_a_first_loss_changes_is_told_at_once_and_details_of_its_replacement_settle():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,14 +11,12 @@ from controller.apimachinery.patches import apply_merge_patch
 from controller.kube.resources import PODS
 from controller.ray.api import RayCluster
 from controller.ray.cluster import RayClusterKind
-from controller.ray.diagnosis.pod import SLOW_AFTER
 from controller.runtime.plan import Create, Failure, StatusPatch, Target
 from controller.testing.reads import FakeReads
 from tests.ray.cluster.support import (
     NOW,
     cluster,
     head,
-    plan,
     pod,
     reads,
     unreadable,
@@ -72,15 +69,6 @@ def after(obj: RayCluster, *pods: Any, failures: tuple[Failure, ...] = (), **mor
     return with_status(obj, stored), [(e.type, e.reason, e.note) for e in patch.events]
 
 
-def test_a_cluster_is_not_ready_while_a_child_is_missing_though_nothing_has_failed():
-    patch = patch_of(reads(cluster(), *READY))
-    ready = find_condition(patch.wanted["conditions"], "Ready") or {}
-    assert (ready["status"], ready["reason"]) == ("False", "ChildMissing")
-    assert ready["message"].startswith("Service example-head-svc: does not exist yet")
-    whole = patch_of(with_children(reads(cluster(), *READY)))
-    assert (find_condition(whole.wanted["conditions"], "Ready") or {})["status"] == "True"
-
-
 def ready_of(obj: RayCluster) -> tuple[str, str, str]:
     found = find_condition(obj.status["conditions"], "Ready") or {}
     return found["status"], found["reason"], found["message"]
@@ -108,17 +96,6 @@ def test_the_oldest_pod_is_named_so_that_newer_ones_change_nothing_but_the_count
     assert "pod z " in first(head(), old, image("a"))[1]
     assert first(head(), old, image("a"))[1].endswith("(and 1 more of group workers likewise)")
     assert first(head(), image("a"), old) == first(head(), old, image("a"))
-
-
-def test_a_quota_refusal_is_said_even_on_a_cluster_that_was_ready():
-    was_ready, _ = after(cluster(), *READY)
-    assert was_ready.status["conditions"]
-    grown, events = after(was_ready, head(), *workers(1), failures=(refused(),))
-    assert ready_of(grown)[:2] == ("False", "QuotaExceeded")
-    assert QUOTA in ready_of(grown)[2]
-    pending, _ = after(was_ready, head(), workers(1)[0], pod("p", phase="Pending"))
-    assert ready_of(pending)[:2] == ("False", "PodPending"), "whatever status.state remembers"
-    assert [reason for _, reason, _ in events] == ["FailedToCreateWorkerPod"]
 
 
 def test_a_quota_that_is_too_small_has_a_reason_of_its_own():
@@ -160,10 +137,6 @@ def test_the_status_follows_from_what_was_seen_alone():
     assert one.status == other.status
 
 
-def test_an_outcome_that_nobody_knows_is_no_cause():
-    assert first(head(), failures=(unknown(),))[0] == "PodsMissing"
-
-
 def test_a_first_cause_is_reported_once_whatever_its_words_and_however_many_pods():
     stored, events = after(cluster(), head(), image("a"))
     assert [(kind, reason) for kind, reason, _ in events] == [("Warning", "ImagePullBackOff")]
@@ -177,52 +150,6 @@ def test_a_first_cause_is_reported_once_whatever_its_words_and_however_many_pods
     assert [reason for _, reason, _ in events] == ["Unschedulable"]
     _, events = after(replaced, image("h", group="headgroup"), image("c"))
     assert len(events) == 1, "the same reason of another part is another cause"
-
-
-def test_what_only_takes_time_is_no_event():
-    _, events = after(cluster(), head(phase="Pending"))
-    assert events == []
-
-
-def test_becoming_ready_again_is_an_event_each_time():
-    stored, events = after(cluster(), *READY)
-    assert events == [], "the conditions of a cluster that comes up without trouble say so"
-    still, events = after(stored, *READY)
-    assert events == []
-    troubled, events = after(still, head(), image("a"))
-    assert [kind for kind, _, _ in events] == ["Warning"]
-    _, events = after(troubled, *READY)
-    assert events == [("Normal", "RayClusterReady", "The head and all workers are ready")]
-
-
-def test_a_cluster_that_was_up_tells_that_it_is_ready_again_after_what_only_took_time():
-    once, _ = after(cluster(), *READY)
-    starting, events = after(once, head(phase="Pending"))
-    assert events == []
-    _, events = after(starting, *READY)
-    assert [reason for _, reason, _ in events] == ["RayClusterReady"]
-
-
-@pytest.mark.parametrize(
-    ("pods", "told"),
-    [
-        ((head(), image("a")), ["ImagePullBackOff", "RayClusterReady"]),
-        ((head(phase="Pending"),), []),
-    ],
-)
-def test_a_cluster_that_comes_up_tells_that_it_is_ready_if_it_told_of_trouble(
-    pods: tuple[Any, ...], told: list[str]
-):
-    obj, memory, reported = cluster(), None, list[str]()
-    for present in (pods, (head(phase="Pending"),), READY):
-        kept = with_children(reads(obj, *present))
-        kept.history = memory
-        made = plan(kept)
-        assert made.status is not None
-        memory = made.memory
-        obj = with_status(obj, apply_merge_patch(obj.status, made.status.wanted))
-        reported += [event.reason for event in made.status.events]
-    assert reported == told
 
 
 def test_an_event_never_waits_for_the_counters():
@@ -264,15 +191,3 @@ def test_names_and_heads_of_others_are_causes():
     assert "uid previous" in message
     odd = reads(cluster(), *READY, odd=unreadable("example-workers-worker-x", "Expected `str`"))
     assert patch_of(odd).events[0].reason == "PodUnreadable"
-
-
-def test_a_cluster_wakes_when_its_patience_ends():
-    since = (NOW - timedelta(seconds=60)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": since}
-    starting = pod("p", phase="Pending", conditions=[scheduled])
-    kept = reads(cluster(), head(), *workers(1), starting)
-    assert patch_of(kept).valid_for == SLOW_AFTER.total_seconds() - 60
-    assert patch_of(kept, refused()).valid_for == SLOW_AFTER.total_seconds() - 60
-    going = pod("p", terminating=True, ends="2026-08-20T10:00:10Z")
-    assert patch_of(reads(cluster(), head(), *workers(1), going)).valid_for == 40
-    assert patch_of(reads(cluster(), *READY)).valid_for is None

@@ -143,34 +143,8 @@ def pods(**more: Any) -> list[Any]:
     return [head(created="2026-08-20T09:58:02Z"), *workers(2, created=LAST, **more)]
 
 
-def test_the_phases_end_with_the_last_pod_and_with_the_moment_at_which_all_are_ready():
-    assert phases(*pods()) == (
-        PhaseDuration("pods_created", 30.0),
-        PhaseDuration("pods_ready", 105.0),
-    )
-
-
-def test_nothing_is_measured_before_all_pods_are_ready():
-    assert phases(*pods(ready=False)) == ()
-
-
-def test_nothing_is_measured_a_second_time():
-    provisioned = {"type": "RayClusterProvisioned", "status": "True"}
-    assert phases(*pods(), conditions=[provisioned]) == ()
-
-
 def test_a_cluster_that_was_suspended_is_not_measured():
     provisioned = {"type": "RayClusterProvisioned", "status": "False"}
     times = {"suspended": "2026-08-20T09:00:00Z"}
     assert phases(*pods(), conditions=[provisioned], stateTransitionTimes=times) == ()
     assert phases(*pods(), conditions=[provisioned], stateTransitionTimes={"ready": CREATED})
-
-
-@pytest.mark.parametrize("created", [None, "yesterday"])
-def test_without_a_time_of_creation_nothing_is_measured(created: str | None):
-    assert phases(*pods(), created=created) == ()
-
-
-def test_a_clock_that_is_behind_the_servers_gives_no_negative_time():
-    late = [head(created="2026-08-20T11:00:00Z"), *workers(2, created=LAST)]
-    assert phases(*late)[1].seconds == 0.0

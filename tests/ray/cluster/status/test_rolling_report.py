@@ -66,21 +66,6 @@ def test_with_another_strategy_the_condition_goes_and_what_still_drains_is_not_t
     assert (said(seen), events(seen), upgrade_status(seen)) == ({}, [], None)
 
 
-def test_while_a_cluster_is_suspended_the_condition_stays():
-    seen = scene(raw=with_spec(rolling(2), suspend=True), before=upgrading())
-    assert said(seen) == upgrading()
-    assert events(seen) == []
-    assert upgrade_status(seen) is None
-
-
-def test_an_update_is_said_to_be_under_way_until_it_is_complete():
-    assert said(scene(old("a")))["status"] == "True"
-    raw = rolling(1)
-    done = said(scene(new(raw, "a"), raw=raw, before=upgrading()))
-    assert (done["status"], done["reason"]) == ("False", "Complete")
-    assert done["message"] == "all pods were created from the present templates"
-
-
 def test_the_manual_says_what_each_reason_means():
     manual = (Path(__file__).parents[4] / "docs" / "upgrades.md").read_text()
     assert [each for each in Verdict if f"| `{each.value}` | " not in manual] == []

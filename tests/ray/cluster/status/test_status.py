@@ -241,11 +241,6 @@ def test_ready_is_kept_for_ever_but_the_condition_ready_is_about_now():
     assert now[0] == "False"
 
 
-def test_a_failed_write_keeps_the_state_from_becoming_ready():
-    failure = Failure(creation("example-workers-worker-x"), "Forbidden", "no")
-    assert "state" not in status_of(kept(cluster(), *READY), failure)
-
-
 def test_provisioned_asks_only_the_pods_that_exist():
     status = status_of(kept(cluster(), head()))
     provisioned = said(status, "RayClusterProvisioned")
@@ -292,33 +287,6 @@ def test_a_pod_that_cannot_be_changed_is_no_replica_failure_as_kuberay_has_no_re
     assert ready[:2] == ("False", "AdmissionDenied")
 
 
-def test_the_first_failure_that_is_certain_is_named():
-    failures = (
-        Failure(creation("a"), "Timeout", "no answer", unknown=True),
-        Failure(creation("b"), "Forbidden", "first"),
-        Failure(creation("c"), "Forbidden", "second"),
-    )
-    status = status_of(kept(cluster(), head()), *failures)
-    assert said(status, "Ready") == (
-        "False",
-        "AdmissionDenied",
-        (
-            "group workers: cannot create a pod: first; change the template accordingly, or ask "
-            "for another policy"
-        ),
-    )
-
-
-def test_of_several_failures_the_same_is_told_whichever_was_answered_first():
-    refused = (
-        Failure(creation("a", "worker/a"), "Invalid", "no cpu"),
-        Failure(creation("b", "worker/b"), "Invalid", "no memory"),
-    )
-    told = [status_of(kept(cluster(), head()), *order) for order in (refused, refused[::-1])]
-    assert said(told[0], "ReplicaFailure") == said(told[1], "ReplicaFailure")
-    assert said(told[0], "Ready") == said(told[1], "Ready")
-
-
 def test_other_failures_leave_replica_failure_as_it_was():
     failed = status_of(kept(cluster(), head()), Failure(creation("w"), "Forbidden", QUOTA))
     obj = with_status(cluster(), failed)
@@ -333,16 +301,6 @@ def test_other_failures_leave_replica_failure_as_it_was():
             "for another policy"
         ),
     )
-
-
-def test_missing_pods_are_counted_and_those_on_their_way_out_are_mentioned():
-    assert cause(head()) == ("PodsMissing", "group workers: 0 of 2 pods exist")
-    going = pod("p", terminating=True, ends="2026-08-20T10:00:20Z")
-    assert cause(head(), *workers(1), going) == (
-        "PodsMissing",
-        "group workers: 1 of 2 pods exist; 1 are still being deleted",
-    )
-    assert cause(head(), *workers(2), going)[0] == "AllPodsReady"
 
 
 @pytest.mark.parametrize(
@@ -432,13 +390,6 @@ def test_unsupported_fields_are_named_as_long_as_they_are_asked_for():
     assert status["state"] == "ready", "a field without effect does not stop the cluster"
     relieved = with_status(cluster(), status)
     assert said(status_of(kept(relieved, *READY)), "FeaturesSupported") is None
-
-
-def test_consistency_warnings_of_expectations_are_passed_on():
-    status = status_of(kept(cluster(), *READY, said=("pod x is not shown",)))
-    assert said(status, "ObservationInDoubt") == ("True", "CacheDisagrees", "pod x is not shown")
-    settled = with_status(cluster(), status)
-    assert said(status_of(kept(settled, *READY)), "ObservationInDoubt") is None
 
 
 def test_a_change_that_reaches_new_pods_only_is_said():
@@ -562,26 +513,6 @@ def test_zeros_that_another_operator_wrote_cost_no_write():
     assert difference(stored, again.wanted) == {}
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "urgent"),
-    [
-        ((head(), pod("a", ready=False)), (head(), pod("a", ready=False), workers(1)[0]), False),
-        ((head(), pod("a", ready=False)), (head(), pod("a", phase="Pending")), False),
-        ((head(), *workers(1), pod("b", ready=False)), (head(), *workers(1), pod("b")), True),
-        ((head(ready=False),), (head(),), True),
-        ((head(),), (head("example-head-bbbbbbbb"),), True),
-        ((), (head(ready=False),), True),
-    ],
-)
-def test_counters_and_words_can_wait_and_transitions_cannot(
-    before: tuple[Any, ...], after: tuple[Any, ...], urgent: bool
-):
-    stored = apply_merge_patch({}, patch_of(kept(cluster(), *before)).wanted)
-    patch = patch_of(kept(with_status(cluster(), stored), *after))
-    assert difference(stored, patch.wanted)
-    assert patch.urgent is urgent
-
-
 def test_two_heads_and_no_head_service_do_not_keep_the_status_from_being_written():
     heads = (head(), head("example-head-bbbbbbbb", ready=False))
     obj = with_meta(cluster(), generation=7)
@@ -595,12 +526,6 @@ def test_two_heads_and_no_head_service_do_not_keep_the_status_from_being_written
 
 
 STARTING = (head(phase="Pending"), *workers(2, phase="Pending"))
-
-
-def test_the_status_of_a_cluster_that_comes_up_settles_for_a_second():
-    assert patch_of(kept(cluster())).settles == 1.0, "its pods are made"
-    assert patch_of(kept(cluster(), *STARTING)).settles == 1.0
-    assert patch_of(kept(cluster(), *READY)).settles == 0.0
 
 
 def test_a_status_that_others_wait_for_never_settles():

@@ -107,17 +107,6 @@ def test_the_first_templates_are_the_first_revision():
     assert msgspec.json.decode(body["metadata"]["annotations"][labels.TEMPLATE_HASHES]) == hashes
 
 
-def test_a_revision_holds_what_pods_are_made_from_and_nothing_else():
-    raw = edition()
-    group = raw["spec"]["workerGroupSpecs"][0]
-    [create] = writes(plan(rolling(raw)))
-    [kept] = create.body["data"]["spec"]["workerGroupSpecs"]
-    assert kept["template"] == group["template"]
-    assert not {"replicas", "minReplicas", "maxReplicas", "scaleStrategy"} & kept.keys()
-    assert create.body["data"]["spec"]["rayVersion"] == raw["spec"]["rayVersion"]
-    assert "upgradeStrategy" not in create.body["data"]["spec"]
-
-
 @pytest.mark.parametrize("strategy", [{}, {"type": "None"}, {"type": "Recreate"}])
 def test_without_rolling_updates_nothing_is_kept(strategy: dict[str, str]):
     kept = rolling(edition(upgradeStrategy=strategy))
@@ -129,12 +118,6 @@ def test_the_annotation_for_kuberays_definition_keeps_them_too():
     raw = edition(upgradeStrategy={})
     raw["metadata"]["annotations"] = {labels.UPGRADE_STRATEGY: "RollingUpdate"}
     assert len(writes(plan(rolling(raw)))) == 1
-
-
-def test_a_server_whose_revisions_may_not_be_read_keeps_none():
-    kept = with_children(reads(cluster(edition()), head(), *workers(2)))
-    assert writes(plan(kept)) == []
-    assert not observed(kept).awaits_revision
 
 
 def test_templates_that_come_back_become_the_newest_revision():

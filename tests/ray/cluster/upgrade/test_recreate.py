@@ -13,7 +13,7 @@ from controller.ray.cluster import RayClusterKind
 from controller.ray.pods.hashes import recreate_digest
 from controller.ray.settings import RaySettings
 from controller.runtime.plan import Create, Delete, LiveList, MergePatch, Plan, Write
-from tests.ray.cluster.support import cluster, head, manifest, plan, workers, writes
+from tests.ray.cluster.support import cluster, head, manifest, plan, workers
 from tests.ray.cluster.test_plan import conditions, settled, suspension, verbs, with_status
 
 HASH = "ray.io/upgrade-strategy-recreate-hash"
@@ -149,13 +149,6 @@ def test_of_several_heads_the_one_in_use_is_compared():
     assert verbs(plan(settled(obj, current, stray, *workers(2))), Delete) == ["stray"]
     going = head("going", annotations={HASH: OLD, VERSION: OURS}, terminating=True)
     assert plan(settled(obj, going, current, *workers(2))).stages == ()
-
-
-def test_without_a_head_there_is_nothing_to_compare():
-    made = plan(settled(upgraded(), *workers(2)))
-    assert writes(made)[0].startswith("create Pod example-head-")
-    assert verbs(made, Delete) == []
-    assert plan(settled(upgraded(), stamped(OLD, terminating=True), *workers(2))).stages == ()
 
 
 def test_suspension_comes_before_recreation():

@@ -15,7 +15,7 @@ from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.ray.cluster import RayClusterKind
 from controller.ray.cluster.disruptions import OF_NODES
-from controller.ray.cluster.observation import ClusterObservation, PodHistory
+from controller.ray.cluster.observation import ClusterObservation
 from controller.ray.cluster.plan import plan_cluster
 from controller.ray.cluster.rollout import DRAINED
 from controller.ray.cluster.status import cluster_status
@@ -126,19 +126,6 @@ def test_it_is_told_once():
     assert (again.commands, again.events) == ((), ())
 
 
-def test_a_worker_that_this_operator_deletes_is_not_drained():
-    history = PodHistory(condemned=frozenset({"uid-of-a"}))
-    reads = kept(RAW, going(RAW), history=history)
-    assert not planned(seen_in(reads)).commands
-
-
-@pytest.mark.parametrize(
-    "more", [{"phase": "Pending"}, {"phase": "Failed"}], ids=["not begun", "ended"]
-)
-def test_a_worker_without_processes_is_not_drained(more: dict[str, Any]):
-    assert not planned(seen_in(kept(RAW, going(RAW, **more)))).commands
-
-
 def test_nothing_is_drained_in_a_cluster_that_is_suspended_or_deleted():
     suspended = with_spec(RAW, suspend=True)
     assert not planned(seen_in(kept(suspended, going(suspended)))).commands
@@ -206,14 +193,6 @@ def test_a_head_that_will_be_taken_away_is_marked_and_not_drained():
     assert patch.target.name == HEAD
     assert patch.patch == {"metadata": {"annotations": ANNOUNCED}}
     assert not plan.commands
-
-
-def test_a_head_that_is_deleted_is_not_drained_either():
-    going = the_head(RAW, terminating=True, ends=SOON)
-    reads = FakeReads(RayClusterKind(SETTINGS)).add(PODS, going).add(OF_NODES[0].resource, node())
-    seen = seen_in(with_children(reads.add(RAYCLUSTERS, cluster(RAW))))
-    assert seen.disruptions
-    assert not planned(seen).commands
 
 
 def test_an_eviction_that_is_announced_drains_the_worker_without_reading_nodes():

@@ -97,24 +97,6 @@ def missing(units: WorkerUnits) -> list[ReplicaPosition | None]:
     return missing_positions(units, wanted=units.desired, owner_uid="u", revision="1", batch=64)
 
 
-def test_the_hosts_of_a_new_slice_are_made_one_after_the_other():
-    stages = made(plan(around(multi(2))))
-    assert [[(place[INDEX], place[HOST]) for place in stage] for stage in stages] == [
-        [("0", host), ("1", host)] for host in ("0", "1", "2")
-    ]
-    (names,) = {tuple(place[NAME] for place in stage) for stage in stages}
-    assert len(set(names)) == 2
-    assert all(name.startswith("workers-") and len(name) == len("workers-") + 5 for name in names)
-
-
-def test_the_same_state_gives_the_same_slice_names_and_a_later_one_gives_others():
-    def names(**more: Any) -> set[str]:
-        return {place[NAME] for stage in made(plan(around(multi(2), **more))) for place in stage}
-
-    assert names() == names()
-    assert names().isdisjoint(names(newest="101"))
-
-
 def test_slice_names_are_labels_whatever_the_group_is_called():
     raw = manifest()
     raw["spec"]["workerGroupSpecs"][0] |= {
@@ -122,11 +104,6 @@ def test_slice_names_are_labels_whatever_the_group_is_called():
     }  # fmt: skip
     names = {stage[0][NAME] for stage in made(plan(around(cluster(raw))))}
     assert [len(name) for name in names] == [63]
-
-
-def test_the_lowest_free_replica_index_is_given():
-    pods = [*whole("a"), *whole("c", index=2)]
-    assert {stage[0][INDEX] for stage in made(plan(around(multi(3), *pods)))} == {"1"}
 
 
 @pytest.mark.parametrize(
@@ -219,15 +196,6 @@ def test_with_autoscaling_surplus_slices_stay_and_broken_ones_go():
     assert len(gone(plan(around(multi(1, autoscaling=True), *pods), free))) == 4
 
 
-def test_a_slice_is_as_bad_as_its_worst_host():
-    spec = group(1, numOfHosts=3)
-    pending = host("b", 1, phase="Pending", ready=False)
-    newest = whole("c", created="2026-08-20T09:30:00Z")
-    pods = [*whole("a"), host("b", 0), pending, host("b", 2), *newest]
-    order = chosen(read_units(spec, pods))
-    assert order == ["b-0", "b-1", "b-2", "c-0", "c-1", "c-2"]
-
-
 names = st.sampled_from(["a", "b", ""])
 
 
@@ -293,16 +261,6 @@ def test_a_slice_of_absurdly_many_hosts_costs_a_plan_no_more_than_its_batch():
 def test_only_some_slices_are_made_side_by_side():
     obj = multi(ABREAST + 2, hosts=2, maxReplicas=100)
     assert [len(stage) for stage in made(plan(around(obj)))] == [ABREAST, ABREAST, 2, 2]
-
-
-def test_slices_of_two_groups_grow_side_by_side_within_one_batch():
-    raw = manifest()
-    first = raw["spec"]["workerGroupSpecs"][0] | {"numOfHosts": 3, "replicas": 2}
-    raw["spec"]["workerGroupSpecs"] = [first, first | {"groupName": "second"}]
-    stages = made(plan(around(cluster(raw)), RayClusterKind(RaySettings(batch=10))))
-    assert [sorted(place["ray.io/group"] for place in stage) for stage in stages] == (
-        [["second", "workers", "workers"]] * 3
-    )
 
 
 def test_without_the_gate_hosts_are_plain_pods_and_say_nothing_of_slices():

@@ -244,16 +244,6 @@ def test_it_is_deleted_after_five_minutes_whatever_ray_says(head: Pod):
     assert isinstance(deletion, Delete)
 
 
-@pytest.mark.parametrize(
-    "more",
-    [{}, {"labels": SERVES_NOT}, {"labels": SERVES, "ready": False}],
-    ids=["of no service", "not admitted", "not ready"],
-)
-def test_a_worker_that_serves_nothing_is_deleted_at_once(more: dict[str, Any], head: Pod):
-    plan = planned(head, worker("a", **more), worker("b", **more))
-    assert [type(each) for each in of_workers(plan)] == [Delete]
-
-
 def test_without_a_ready_head_nothing_could_drain_it():
     head = the_head(without_rolling(1), ready=False)
     plan = planned(head, worker("a", labels=SERVES), worker("b", labels=SERVES))

@@ -16,7 +16,7 @@ from controller.ray.dashboard.commands import (
     HeadCommand,
     SubmitJob,
 )
-from controller.ray.dashboard.probes import HealthProbe, JobProbe, ProbeSubscription
+from controller.ray.dashboard.probes import HealthProbe, JobProbe
 from controller.ray.dashboard.responses import JobInfo, JobStatus, NoSuchJob, RayVersion
 from tests.ray.dashboard.kit import HEAD, JOB, head, world
 from tests.ray.dashboard.simulated import NEVER, STOPPING, Course, Fault, SimulatedRay
@@ -27,31 +27,6 @@ async def test_nothing_is_known_before_the_first_answer():
         assert it.actors.observation(HEAD, JOB) is None
         it.watch()
         assert it.seen().value is None
-
-
-async def test_a_key_is_woken_when_an_observation_changes_and_only_then():
-    async with world() as it:
-        it.ray.add(HEAD, "job", course=Course(pending=1, running=100))
-        it.watch()
-        await asyncio.sleep(90)
-        assert it.seen().value.status is JobStatus.RUNNING
-        assert it.wakes() == 2, "PENDING and RUNNING"
-        since, last = it.seen().since, it.seen().last_success
-        assert last - since > timedelta(seconds=60)
-        await asyncio.sleep(60)
-        assert it.seen().value.status is JobStatus.SUCCEEDED
-        assert it.wakes() == 3
-
-
-async def test_what_does_not_move_is_asked_ever_less_often():
-    async with world() as it:
-        it.ray.add(HEAD, "job", course=Course(running=NEVER))
-        it.watch()
-        await asyncio.sleep(30)
-        early = it.ray.requests()
-        assert early == pytest.approx(10, abs=1)
-        await asyncio.sleep(3600)
-        assert it.ray.requests() - early < 200
 
 
 async def test_a_job_is_asked_about_soon_when_its_object_was_looked_at():
@@ -67,26 +42,6 @@ async def test_a_job_is_asked_about_soon_when_its_object_was_looked_at():
             it.watch()
             await asyncio.sleep(0.1)
         assert it.ray.requests() - before <= 5
-
-
-async def test_one_answer_that_a_job_is_unknown_decides_nothing():
-    async with world() as it:
-        it.ray.add(HEAD, "job", course=Course(pending=0, running=NEVER))
-        it.watch()
-        await asyncio.sleep(1)
-        wakes, job = it.wakes(), it.ray.job(HEAD, "job")
-        asked = it.ray.requests()
-        it.ray.lose_jobs(HEAD)
-        await it.until(lambda: it.ray.requests() > asked)
-        await asyncio.sleep(0.5)
-        assert it.seen().value.status is JobStatus.RUNNING
-        it.ray._jobs[("cluster", "pod", 0)]["job"] = job
-        await asyncio.sleep(10)
-        assert it.wakes() == wakes
-        it.ray.lose_jobs(HEAD)
-        await asyncio.sleep(10)
-        assert it.seen().value == NoSuchJob()
-        assert it.wakes() == wakes + 1
 
 
 @pytest.mark.parametrize("fault", [each for each in Fault if each is not Fault.NO_CONTROLLER])
@@ -115,21 +70,6 @@ async def test_failures_are_told_when_there_are_enough_of_them(fault: Fault):
         assert it.seen().failing_since is None
         assert not it.seen().error
         assert it.wakes() > told
-
-
-async def test_one_bad_answer_wakes_nobody():
-    async with world() as it:
-        it.ray.add(HEAD, "job", course=Course(pending=0, running=NEVER))
-        it.watch()
-        await asyncio.sleep(1)
-        wakes, asked = it.wakes(), it.ray.requests()
-        it.ray.fault(Fault.ERROR_JSON)
-        await it.until(lambda: it.ray.requests() > asked)
-        await asyncio.sleep(0.1)
-        it.ray.fault(None)
-        await asyncio.sleep(60)
-        assert it.wakes() == wakes
-        assert it.seen().failing_since is None
 
 
 async def test_a_silent_dashboard_is_asked_ever_less_often():
@@ -184,25 +124,6 @@ async def test_a_submission_whose_answer_was_lost_is_made_once():
         assert it.ray.submissions() == 1
 
 
-async def test_what_was_seen_before_a_command_does_not_count_after_it():
-    async with world() as it:
-        it.watch()
-        await asyncio.sleep(5)
-        assert it.seen().value == NoSuchJob()
-        it.ray.fault(Fault.ERROR)
-        it.submit()
-        assert it.seen().value is None
-        await asyncio.sleep(1)
-        it.ray.fault(None)
-        gets = it.ray.requests(method="GET")
-        while it.outcome("submit-job") is None:
-            assert it.seen().value is None
-            assert it.ray.requests(method="GET") == gets
-            await asyncio.sleep(0.1)
-        await asyncio.sleep(1)
-        assert it.seen().value.status in {JobStatus.PENDING, JobStatus.RUNNING}
-
-
 async def test_an_answer_to_a_question_from_before_a_command_does_not_count():
     async with world(SimulatedRay(latency=lambda _: 1.0)) as it:
         it.watch()
@@ -215,19 +136,6 @@ async def test_an_answer_to_a_question_from_before_a_command_does_not_count():
             await asyncio.sleep(0.1)
         assert NoSuchJob() not in seen
         assert seen[-1] is not None
-
-
-async def test_nothing_is_asked_about_a_job_while_a_command_about_it_is_open():
-    async with world() as it:
-        it.ray.fault(Fault.ERROR)
-        it.submit(within=30)
-        it.watch()
-        await asyncio.sleep(25)
-        assert it.ray.requests(method="POST") > 1
-        assert it.ray.requests(method="GET") == 0
-        await asyncio.sleep(10)
-        assert isinstance(it.outcome("submit-job"), CommandExpired)
-        assert it.ray.requests(method="GET") > 0
 
 
 async def test_a_refusal_is_final():
@@ -257,15 +165,6 @@ async def test_a_command_expires_at_its_deadline_and_says_why(fault: Fault):
         it.ray.fault(None)
         await asyncio.sleep(120)
         assert it.ray.submissions() == 0
-
-
-async def test_a_command_that_comes_too_late_is_not_tried():
-    async with world() as it:
-        it.watch()
-        command = it.submit(within=-1)
-        await asyncio.sleep(5)
-        assert isinstance(it.outcome(command), CommandExpired)
-        assert it.ray.requests(method="POST") == 0
 
 
 async def test_a_stop_is_done_when_ray_says_how_the_job_ended_or_knows_no_such_job():
@@ -337,20 +236,6 @@ async def test_a_stop_ends_the_submission_of_the_same_job():
         assert it.ray.submissions() == 0
 
 
-async def test_another_incarnation_of_the_head_is_another_actor():
-    async with world() as it:
-        it.ray.add(HEAD, "job", course=Course(running=NEVER))
-        it.watch()
-        await asyncio.sleep(5)
-        restarted = head("cluster", service="head-svc", restarts=1)
-        it.watch("ns/job", restarted)
-        assert it.seen(restarted).value is None
-        assert it.actors.observation(HEAD, JOB) is None
-        await asyncio.sleep(5)
-        assert it.seen(restarted).value == NoSuchJob()
-        assert it.actors.statistics().actors == 1
-
-
 async def test_the_token_is_read_again_when_it_is_not_accepted():
     tokens = iter(["old", "new"])
     ray = SimulatedRay(token="new", client_token=lambda: next(tokens))
@@ -409,19 +294,6 @@ async def test_nothing_is_left_of_what_nobody_wants():
         assert not len(it.actors._due)
 
 
-async def test_two_objects_may_want_the_same_to_be_known():
-    async with world() as it:
-        it.ray.add(HEAD, "job")
-        it.watch("ns/a")
-        it.watch("ns/b")
-        await asyncio.sleep(1)
-        assert it.wakes("ns/a") == it.wakes("ns/b") == 1
-        it.leave("ns/a")
-        await asyncio.sleep(60)
-        assert it.wakes("ns/a") == 1
-        assert it.wakes("ns/b") == 3
-
-
 async def test_a_question_under_way_ends_with_its_interest():
     async with world() as it:
         it.ray.fault(Fault.SILENT)
@@ -444,27 +316,6 @@ async def test_closed_actors_do_nothing_more():
         it.submit()
         await asyncio.sleep(60)
         assert it.ray.requests() == asked
-
-
-async def test_heads_are_asked_in_the_order_of_their_subscriptions():
-    names = [f"cluster-{number}" for number in range(9)]
-    async with world() as it:
-        it.dashboards.sync("ns/all", tuple(ProbeSubscription(head(name), JOB) for name in names))
-        await asyncio.sleep(1)
-        assert [each.head.cluster_uid for each in it.ray.asked[:9]] == names
-
-
-async def test_who_leaves_before_the_request_is_sent_gives_its_slot_back():
-    async with world() as it:
-        it.ray.add(HEAD, "job", course=Course(running=NEVER))
-        for number in range(200):  # more than there are slots
-            it.watch("ns/short", head(f"head-{number}"))
-            it.leave("ns/short")
-            await asyncio.sleep(0.02)
-        it.watch()
-        await asyncio.sleep(1)
-        assert it.seen().value is not None
-        assert not any(it.actors.statistics().in_flight.values())
 
 
 async def test_an_object_that_moves_when_it_is_its_old_heads_turn_is_followed():

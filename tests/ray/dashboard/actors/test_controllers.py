@@ -23,59 +23,6 @@ def a_long_job(it: World, at: Head = HEAD) -> None:
     it.ray.add(at, "job", course=Course(pending=0, running=NEVER))
 
 
-async def test_two_controllers_on_one_head_are_both_woken():
-    async with world() as it:
-        other = it.joined("other")
-        a_long_job(it)
-        it.watch("default/a")
-        other.watch("default/a")
-        await asyncio.sleep(1)
-        assert it.wakes("default/a") == other.wakes("default/a") == 1
-        assert it.seen() is not None
-        assert it.actors.statistics().probes == 1
-
-
-async def test_a_controller_is_woken_for_its_own_keys_only():
-    async with world() as it:
-        other = it.joined("other")
-        a_long_job(it)
-        it.watch("default/a")
-        other.watch("default/b", head("another"))
-        await asyncio.sleep(1)
-        assert it.wakes("default/a") == 1
-        assert it.wakes("default/b") == other.wakes("default/a") == 0
-
-
-async def test_an_empty_sync_of_another_controller_leaves_the_probes_of_a_namesake_alone():
-    async with world() as it:
-        other = it.joined("other")
-        a_long_job(it)
-        it.watch("default/a")
-        other.watch("default/a")
-        other.leave("default/a")
-        await asyncio.sleep(1)
-        assert it.seen().value.status is JobStatus.RUNNING
-        assert it.wakes("default/a") == 1
-        assert other.wakes("default/a") == 0
-
-
-async def test_the_first_controller_to_end_leaves_the_others_working():
-    async with world() as it:
-        other = it.joined("other")
-        a_long_job(it)
-        it.watch("default/a")
-        other.watch("default/a")
-        await it.dashboards.aclose()
-        await asyncio.sleep(1)
-        assert (it.wakes("default/a"), other.wakes("default/a")) == (0, 1)
-        other.submit("default/a", job_id="next")
-        await asyncio.sleep(5)
-        assert other.outcome("submit-next") == CommandDone()
-        it.ray.end("job", JobStatus.SUCCEEDED)
-        await asyncio.sleep(5)
-        assert other.seen().value.status is JobStatus.SUCCEEDED
-
-
 async def test_a_controller_that_has_ended_wants_nothing_more():
     async with world() as it:
         other = it.joined("other")
@@ -170,14 +117,6 @@ async def test_a_command_that_was_never_sent_says_why():
         outcome = it.outcome(command)
         assert isinstance(outcome, CommandExpired)
         assert "this process does not lead" in outcome.message
-
-
-async def test_probes_need_no_lead():
-    async with world(fence=SwitchableFence(leads=False)) as it:
-        it.ray.add(HEAD, "job", course=Course(pending=0, running=NEVER))
-        it.watch()
-        await asyncio.sleep(1)
-        assert it.seen().value.status is JobStatus.RUNNING
 
 
 async def test_a_closed_fence_is_no_failure_of_the_dashboard():

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from controller.ray.api.raycluster import RayCluster
 from controller.ray.fleet import FleetCollector, RayClusterFleetKind
 from controller.runtime.kind import CreateError
 from controller.runtime.plan import Failure
@@ -96,21 +95,6 @@ def test_a_copy_that_still_runs_is_not_suspended_yet():
     suspended = fleet(template={"spec": cluster_spec(suspend=True)})
     made = plan(suspended, *three(of=suspended))
     assert "is not suspended yet" in condition(made, "Ready")[2]
-
-
-def test_a_copy_that_another_writer_keeps_changing_is_named_although_it_is_ready():
-    contested = with_condition(member(1), "FieldsContested", "another writer keeps changing spec")
-    made = plan(fleet(), member(0), contested, member(2))
-    words = "3 of 3 copies are ready; RayCluster {}: another writer keeps changing spec"
-    message = words.format(member(1).metadata.name)
-    assert condition(made, "Ready") == ("True", "AllClustersReady", message)
-    assert told(made) == []
-
-
-def with_condition(copy: RayCluster, kind: str, message: str) -> RayCluster:
-    entry = {"type": kind, "status": "True", "reason": "R", "message": message}
-    conditions = [*copy.status["conditions"], entry]
-    return msgspec.structs.replace(copy, status={**copy.status, "conditions": conditions})
 
 
 def test_an_upgrade_is_told_from_its_beginning_to_its_end():
@@ -212,12 +196,6 @@ def test_suspended_copies_are_not_ready_and_nothing_is_wrong_with_them():
     assert condition(made, "Ready") == ("False", "Suspended", "3 of 3 copies are suspended")
     assert condition(made, "Upgrading")[0] == "False"
     assert writes(made) == []
-
-
-def test_a_fleet_of_no_copies_is_ready():
-    made = plan(fleet(replicas=0))
-    assert condition(made, "Ready")[0] == "True"
-    assert status(made)["clusters"] is None
 
 
 def test_a_refused_write_is_the_first_cause():

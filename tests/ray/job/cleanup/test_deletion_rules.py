@@ -61,20 +61,6 @@ def test_shutdown_deletes_the_cluster_when_its_time_has_come():
     assert due(10, left=CLUSTER, **job) == (None, None)
 
 
-def test_shutdown_without_a_time_is_at_once_whatever_the_outcome():
-    for status in ("SUCCEEDED", "FAILED", "STOPPED", ""):
-        assert due(0, status=status, shutdownAfterJobFinishes=True) == (CLUSTER, None)
-
-
-def test_an_administrator_may_have_finished_jobs_deleted_themselves():
-    settings = RaySettings(delete_finished_jobs=True)
-    gone = CLUSTER
-    for left in (NONE, gone):
-        found = due(0, left=left, settings=settings, shutdownAfterJobFinishes=True)
-        assert found == (SELF, None)
-    assert due(0, settings=settings) == (None, None)
-
-
 def test_a_cluster_of_another_owner_is_not_shut_down():
     job = {"clusterSelector": {"ray.io/cluster": "a"}, "shutdownAfterJobFinishes": True}
     assert due(0, **job) == (None, None)
@@ -105,23 +91,11 @@ def test_a_rule_that_was_met_otherwise_is_not_waited_for():
     assert due(0, status="FAILED", left=gone, deletionStrategy=STAGED) == (None, 90)
 
 
-@pytest.mark.parametrize("status", ["SUCCEEDED", "STOPPED", ""])
-def test_rules_for_another_outcome_do_nothing(status: str):
-    assert due(10**6, status=status, deletionStrategy=STAGED) == (None, None)
-
-
 def test_a_rule_may_be_about_the_deployment():
     condition = {"jobDeploymentStatus": "Failed", "ttlSeconds": 5}
     strategy = {"deletionRules": [{"policy": "DeleteCluster", "condition": condition}]}
     assert due(5, status="", deployment="Failed", deletionStrategy=strategy) == (CLUSTER, None)
     assert due(5, status="", deployment="Complete", deletionStrategy=strategy) == (None, None)
-
-
-def test_a_job_on_a_cluster_of_another_owner_may_delete_itself():
-    strategy = {"deletionRules": [{"policy": "DeleteSelf", "condition": {"jobStatus": "FAILED"}}]}
-    selector = {"ray.io/cluster": "a"}
-    found = due(0, status="FAILED", clusterSelector=selector, deletionStrategy=strategy)
-    assert found == (SELF, None)
 
 
 def test_the_two_policies_of_old_wait_for_the_jobs_time_to_live():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from controller.ray.job.facts import (
     ClusterFact,
@@ -33,7 +32,6 @@ NEVER_RETRIED = {
     FailureReason.DEADLINE_EXCEEDED,
     FailureReason.STATUS_CHECK_TIMEOUT_EXCEEDED,
 }
-GOES_BY_ITSELF = {State.SUSPENDING, State.RETRYING}
 
 
 def running(**facts: Any) -> DueTransition | None:
@@ -142,17 +140,6 @@ def test_only_what_is_wrong_with_an_attempt_fails_it():
     assert failing == {State.INITIALIZING, State.WAITING, State.RUNNING}
 
 
-@pytest.mark.parametrize("state", sorted(GOES_BY_ITSELF, key=lambda state: state.value))
-def test_a_suspension_and_a_retry_are_carried_through_whatever_the_specification_says(state: State):
-    for suspend in (False, True):
-        for valid in (False, True):
-            facts = JobFacts(suspend=suspend, valid=valid, leftovers=True)
-            assert next_step(state, facts) is None
-            gone = next_step(state, JobFacts(suspend=suspend, valid=valid))
-            assert gone is not None
-            assert gone.state is (State.SUSPENDED if state is State.SUSPENDING else State.NEW)
-
-
 def test_a_result_waits_for_the_submitter_within_the_grace_period():
     for ray in (RayFact.SUCCEEDED, RayFact.FAILED, RayFact.STOPPED):
         assert running(ray=ray) is None
@@ -160,21 +147,6 @@ def test_a_result_waits_for_the_submitter_within_the_grace_period():
         assert hangs is not None
         assert hangs.reason is FailureReason.TRANSITION_GRACE_PERIOD_EXCEEDED
         assert running(ray=ray, submitter=SubmitterFact.NONE) is not None
-
-
-def test_what_ray_says_stands_whatever_has_become_of_cluster_deadline_and_suspension():
-    for ray, state in ((RayFact.SUCCEEDED, State.COMPLETE), (RayFact.FAILED, State.FAILED)):
-        step = running(
-            ray=ray,
-            submitter=SubmitterFact.SUCCEEDED,
-            cluster=ClusterFact.ABSENT,
-            head=HeadFact.GONE,
-            deadline_passed=True,
-            suspend=True,
-            valid=ray is RayFact.FAILED,  # how often to retry can be read
-        )
-        assert step is not None
-        assert step.state is state
 
 
 def test_a_healthy_dashboard_that_does_not_know_the_id_gives_the_submitter_thirty_seconds():
@@ -257,27 +229,6 @@ def test_a_state_that_nobody_knows_is_left_like_a_failed_validation():
     assert all(State.of(state.value) is state for state in State)
 
 
-@pytest.mark.parametrize("interactive", [False, True])
-@pytest.mark.parametrize("id_given", [False, True])
-def test_nothing_runs_before_the_cluster_is_ready_and_its_head_recorded(
-    interactive: bool, id_given: bool
-):
-    for cluster in ClusterFact:
-        for head in HeadFact:
-            facts = JobFacts(cluster=cluster, head=head, interactive=interactive, id_given=id_given)
-            step = next_step(State.INITIALIZING, facts)
-            if cluster is ClusterFact.READY and head is HeadFact.SAME:
-                assert step == DueTransition(State.WAITING if interactive else State.RUNNING)
-            elif cluster is ClusterFact.HEADLESS:
-                assert step is not None
-                assert (step.failed, step.reason) == (True, FailureReason.HEAD_LOST)
-            else:
-                assert step is None
-            late = next_step(State.INITIALIZING, replace(facts, records_late=True))
-            unrecorded = cluster is ClusterFact.READY and head is HeadFact.UNRECORDED
-            assert (late is not None) == (unrecorded or step is not None)
-
-
 def test_an_attempt_whose_head_a_disruption_took_is_retried_beyond_the_limit():
     lost = {"cluster": ClusterFact.ABSENT, "disrupted": True}
     assert running(**lost) == DueTransition(
@@ -297,11 +248,6 @@ def test_a_job_that_fails_on_the_head_which_took_over_with_its_state_counts():
     unknown = running(ray=RayFact.NOT_FOUND, head=HeadFact.REPLACED, disrupted=True)
     assert unknown is not None
     assert unknown.state is State.RETRYING
-
-
-def test_a_disruption_excuses_no_reason_that_is_never_retried():
-    step = running(deadline_passed=True, disrupted=True)
-    assert step == DueTransition(State.FAILED, FailureReason.DEADLINE_EXCEEDED, failed=True)
 
 
 ENDED = {SubmitterFact.SUCCEEDED, SubmitterFact.FAILED}

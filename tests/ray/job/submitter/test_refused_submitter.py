@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from controller.apimachinery.conditions import find_condition, rfc3339
-from controller.kube.objects import Job
 from controller.kube.resources import JOBS
 from controller.ray.dashboard.responses import JobStatus
 from controller.runtime.kind import FailedCreate, LogText
@@ -214,33 +213,3 @@ def test_nothing_lives_on_when_there_is_nothing_left_to_wait_for(state: str):
     assert deleted(ended(0, 5), PROXY) == [], "the proxy may end yet"
     finished: dict[str, Any] = {"condition": "Complete", "ended": NOW - timedelta(minutes=1)}
     assert deleted(ended(0, 60), PROXY, **finished) == [], "it is kept for its log"
-
-
-def test_the_job_is_looked_at_again_when_its_proxy_has_had_its_time():
-    scene = Scene("Complete", submissionMode="K8sJobMode").with_cluster().with_submitter()
-    scene.with_submitter_pod(ended(0, 5), PROXY)
-    assert scene.plan().requeue_after == 15
-
-
-def test_the_container_that_submits_is_known_by_its_variable_if_a_webhook_changed_the_job():
-    variable = [{"name": "RAY_JOB_SUBMISSION_ID", "value": "x"}]
-    containers = [{"name": "agent"}, {"name": "mine", "env": variable}]
-    job = submitter()
-    spec = msgspec.structs.replace(job.spec, template={"spec": {"containers": containers}})
-    scene = meshed({"name": "agent", "state": {"running": {}}}, ended(0, 1))
-    scene.reads.add(JOBS, msgspec.structs.replace(job, spec=spec))
-    assert next_state(scene.says(JobStatus.SUCCEEDED)) == "Complete"
-    seen = scene.kind.observe("default/example", scene.reads)
-    assert seen is not None
-    assert seen.submitter.log is not None
-    assert seen.submitter.log.container == "mine"
-
-
-def test_an_odd_template_of_a_job_has_a_container_to_read_the_log_of():
-    scene = running(submissionMode="K8sJobMode")
-    owner = submitter().metadata
-    scene.reads.add(JOBS, Job(metadata=owner))
-    seen = scene.kind.observe("default/example", scene.reads)
-    assert seen is not None
-    assert seen.submitter.log is not None
-    assert seen.submitter.log.container == "ray-job-submitter"

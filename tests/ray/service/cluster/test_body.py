@@ -134,13 +134,6 @@ def test_groups_of_the_running_cluster_that_are_no_list_are_put_in_place(groups:
     ]
 
 
-def test_under_autoscaling_replicas_and_the_scale_strategy_are_never_touched():
-    present, wanted = (config() | {"enableInTreeAutoscaling": True} for _ in range(2))
-    group(present).update(replicas=3, scaleStrategy={"workersToDelete": ["x"]})
-    group(wanted).update(replicas=1, scaleStrategy={"workersToDelete": []})
-    assert operations(present, wanted) == []
-
-
 THEIRS = OwnerReference(api_version="v1", kind="ConfigMap", name="x", uid="u", controller=True)
 
 

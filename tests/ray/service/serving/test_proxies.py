@@ -8,23 +8,20 @@ from msgspec.structs import replace
 from controller.kube.objects import Pod
 from controller.ray.api.labels import DRAINING_SINCE
 from controller.ray.dashboard.probes import ProbeObservation
-from controller.ray.dashboard.serve import ProxyHealth, ServeState
+from controller.ray.dashboard.serve import ProxyHealth
 from controller.ray.service.observation import ServiceObservation
 from controller.ray.service.proxies import (
     accepts_requests,
     gated_pods,
     label_pods,
     proxy_on,
-    serve_state,
 )
-from controller.ray.service.serve import put_configs
 from controller.ray.settings import RaySettings
-from tests.ray.service.kit import EMPTY, NOW, RUNNING, SETTINGS, WELL, pod, scene
+from tests.ray.service.kit import EMPTY, NOW, SETTINGS, WELL, pod, scene
 
 DRAINED = ProbeObservation(ProxyHealth(healthy=False, message="drained"), NOW)
 DEAD = replace(WELL, failing_since=NOW, error="refused")
 UNKNOWN = ProbeObservation(None, NOW)
-NO_CONTROLLER = ProbeObservation(ServeState(has_controller=False), NOW)
 
 
 def labelled(seen: ServiceObservation, settings: RaySettings = SETTINGS) -> dict[str, str]:
@@ -74,27 +71,8 @@ def test_of_several_endpoints_that_do_not_answer_all_keep_the_label():
     assert not accepts_requests(seen.active)
 
 
-def test_a_head_that_is_not_ready_loses_the_label_until_it_was_asked_again():
-    assert labelled(scene(pod("head", serve="true", ready=False))) == {"head": "false"}
-
-
 def test_a_head_of_a_serve_without_applications_gets_no_requests():
     assert labelled(scene(pod("head", serve="true"), answer=EMPTY)) == {"head": "false"}
-
-
-def test_a_serve_whose_controller_does_not_answer_runs_while_a_proxy_takes_requests():
-    serving, starting = pod("head", serve="true"), pod("head", serve="false")
-    for head, proxy, runs in (
-        (serving, WELL, True),
-        (serving, None, True),
-        (serving, DEAD, False),
-        (starting, WELL, False),
-        (pod("head", serve="true", ready=False), WELL, False),
-    ):
-        seen = scene(head, answer=NO_CONTROLLER, proxy=proxy)
-        assert seen.active is not None
-        assert (serve_state(seen.active) is None) == runs
-        assert bool(put_configs(seen)) != runs
 
 
 def test_an_excluded_head_is_not_asked_and_gets_no_requests():
@@ -129,25 +107,6 @@ def test_a_proxy_is_asked_on_the_port_named_serve_or_8000():
         assert proxy is not None
         assert (proxy.port, proxy.address, proxy.pod) == (expected, "10.0.0.7", "head")
         assert (proxy.pod_uid, proxy.restarts, proxy.token_secret) == ("uid of head", 2, "")
-
-
-@pytest.mark.parametrize(
-    ("answer", "serve", "is_asked"),
-    [
-        (RUNNING, "false", True),
-        (EMPTY, "true", False),
-        (None, "false", False),
-        (None, "true", True),
-        (NO_CONTROLLER, "false", False),
-        (NO_CONTROLLER, "true", True),
-    ],
-)
-def test_a_proxy_is_asked_once_there_are_applications(
-    answer: ProbeObservation | None, serve: str, is_asked: bool
-):
-    seen = scene(pod("head", serve=serve), answer=answer)
-    assert seen.active is not None
-    assert (proxy_on(seen.active, seen.active.pods[0]) is not None) == is_asked
 
 
 @pytest.mark.parametrize(

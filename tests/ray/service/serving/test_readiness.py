@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from controller.devcluster.simulated_serve import scaled
 from controller.ray.dashboard.serve import (
@@ -13,7 +12,7 @@ from controller.ray.dashboard.serve import (
     serve_state,
 )
 from controller.ray.service.identity import StoredConfig
-from controller.ray.service.serve import Readiness, is_deployed, judge
+from controller.ray.service.serve import Readiness, judge
 from tests.ray.dashboard.recorded import recorded
 
 HELLO = {
@@ -39,22 +38,11 @@ def test_what_is_ready_follows_the_capacity(capacity: int, ready: int):
     assert (found.ready, found.deployed) == (ready, True)
 
 
-def test_another_capacity_than_the_wanted_one_is_not_deployed():
-    found = described("serve-get-target-capacity-20", 40)
-    assert not found.deployed
-    assert not found.serves
-
-
 @pytest.mark.parametrize("name", ["serve-get-never-deployed", "serve-get-no-applications"])
 def test_an_empty_list_is_never_ready(name: str):
     found = described(name)
     assert (found.serves, found.ready) == (False, 0)
     assert found.first_cause == "Ray does not list application hello"
-
-
-def test_a_config_without_applications_is_never_ready():
-    found = judge(ServeState(), StoredConfig("hash", {"applications": []}), None)
-    assert (found.serves, found.ready) == (False, 0)
 
 
 def test_an_application_that_deploys_is_named():
@@ -69,13 +57,6 @@ def test_the_deployment_that_is_not_healthy_is_named():
     assert judge(ServeState({"hello": app}), CONFIG, None).first_cause == (
         "application hello is DEPLOYING: deployment Hello is UPSCALING, 2 of 4 replicas"
     )
-
-
-def test_applications_of_another_client_do_not_count():
-    state = serve_state(recorded("serve-get-running"))
-    broken = ServeApplication("DEPLOY_FAILED", "no")
-    state = replace(state, applications={**state.applications, "theirs": broken})
-    assert judge(state, CONFIG, None).serves
 
 
 def test_a_failure_is_named_before_what_takes_time():
@@ -129,27 +110,6 @@ def test_malformed_deployments_that_ray_is_about_to_refuse_change_nothing(deploy
     app = ServeApplication("RUNNING", deployments={"Hello": deployment}, config=HELLO)
     found = judge(ServeState({"hello": app}), stored, None)
     assert (found.ready, found.deployed) == (62, False)
-
-
-def test_what_ray_adds_to_a_config_makes_no_difference():
-    app = ServeApplication("RUNNING", config={**HELLO, "docs_path": None, "args": {}})
-    assert is_deployed(HELLO, app)
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        None,
-        {},
-        {**HELLO, "import_path": "other:app"},
-        {**HELLO, "deployments": []},
-        {**HELLO, "deployments": [{"name": "Hello", "num_replicas": 3}]},
-        {**HELLO, "deployments": "Hello"},
-    ],
-    ids=str,
-)
-def test_another_config_is_not_the_deployed_one(config: dict[str, object] | None):
-    assert not is_deployed(HELLO, ServeApplication("RUNNING", config=config))
 
 
 def test_the_exception_of_a_deployment_that_failed_is_named():

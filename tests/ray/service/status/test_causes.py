@@ -39,10 +39,6 @@ def cause(seen: ServiceObservation) -> str:
     return first_cause(seen, ()).message
 
 
-def test_a_service_that_serves_has_no_cause():
-    assert not cause(scene(HEAD))
-
-
 @pytest.mark.parametrize(("stale", "role"), [("head", "Head"), ("worker-1", "Worker")])
 def test_a_refused_label_is_an_event_about_a_head_or_a_worker(stale: str, role: str):
     pods = [pod(each, serve=str(each != stale).lower()) for each in ("head", "worker-1")]

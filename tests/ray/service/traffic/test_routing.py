@@ -21,7 +21,6 @@ from controller.ray.service.services import backend, route
 from controller.ray.service.traffic import (
     routed_clusters,
     routing_problem,
-    wanted_weights,
 )
 from controller.runtime.plan import Create, Delete, MergePatch, Replace
 from tests.ray.cluster.support import NOW
@@ -63,16 +62,6 @@ def problem(gateway: Any, route: Any) -> str:
     return routing_problem(Routed((GATEWAYS, gateway), (HTTP_ROUTES, route)).observe())
 
 
-def test_weights_follow_the_stored_status():
-    assert wanted_weights(in_force().observe()) == {"svc-aaaaa": 60, "svc-bbbbb": 40}
-
-
-def test_a_gateway_that_reports_the_present_weights_is_in_force():
-    seen = in_force().observe()
-    assert routing_problem(seen) == ""
-    assert routed_clusters(seen) == {"svc-aaaaa", "svc-bbbbb"}
-
-
 @pytest.mark.parametrize(
     ("gateway", "said"),
     [
@@ -96,11 +85,6 @@ def test_a_gateway_that_is_not_programmed_is_not_in_force(gateway: dict[str, str
 )
 def test_a_route_that_is_not_accepted_is_not_in_force(route: dict[str, Any], said: str):
     assert said in problem(gateway_in_force(), route_in_force(SERVING, **route))
-
-
-def test_a_backend_without_weight_makes_no_difference():
-    known = {**SERVING, "svc-ccccc-serve-svc": 0}
-    assert problem(gateway_in_force(), route_in_force(known)) == ""
 
 
 def test_the_repair_of_weights_keeps_what_the_server_has_filled_in():
@@ -170,10 +154,6 @@ def test_the_interval_counts_from_the_last_change_of_the_weights(ago: float, lef
     seen = in_force(lastTrafficMigratedTime=moved).observe()
     moment = NOW + timedelta(seconds=ago - int(ago))
     assert seconds_to_next_shift(replace(seen, now=moment)) == left
-
-
-def test_before_the_first_change_there_is_no_interval():
-    assert seconds_to_next_shift(in_force().observe()) is None
 
 
 def test_the_plan_wakes_when_the_interval_has_passed():

@@ -16,12 +16,11 @@ from controller.ray.cluster.rollout import RevisionHistory, Rollout, Verdict
 from controller.ray.pods.hashes import template_digest
 from controller.ray.rolling import Moves
 from controller.runtime.definitions import InstalledDefinition
-from tests.ray.cluster.support import NOW, cluster, pod, with_meta, with_status
+from tests.ray.cluster.support import NOW, cluster, pod, with_status
 from tests.ray.cluster.upgrade.rolling.scenes import (
     OLD,
     answering,
     decided,
-    decision,
     draining,
     failing,
     new,
@@ -81,36 +80,12 @@ def fault_tolerant(raw: dict[str, Any]) -> dict[str, Any]:
 # -- whether there is an update ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("condition", ["RayClusterSuspended", "RayClusterSuspending"])
-def test_a_suspended_cluster_is_not_rolled(condition: str):
-    raw = rolling(1)
-    suspended = {"type": condition, "status": "True"}
-    assert decision(observed(raw, the_head(raw), old("a"), conditions=(suspended,))) is None
-
-
-def test_a_deleted_cluster_is_not_rolled():
-    raw = rolling(1)
-    deleted = with_meta(cluster(raw), deletion_timestamp="2026-08-20T09:59:00Z")
-    assert decision(observed_object(deleted, the_head(raw), old("a"))) is None
-
-
-def test_with_another_strategy_outdated_pods_are_nobodys_business():
-    raw = without_rolling(rolling(1))
-    assert decision(observed(raw, the_head(raw), old("a"))) is None
-
-
 def test_with_another_strategy_what_drains_goes_and_nothing_else_is_drained():
     raw = without_rolling(rolling(2))
     seen = observed(raw, the_head(raw), old("a", annotations=draining()), old("b"))
     rollout = decided(seen)
     assert rollout.verdict is Verdict.PAUSED
     assert (moves(rollout).drain, moves(rollout).delete) == ((), ("a",))
-
-
-def test_a_cluster_without_outdated_pods_is_scaled_like_any_other():
-    raw = rolling(2)
-    rollout = decided(observed(raw, the_head(raw), new(raw, "a")))
-    assert (rollout.verdict, rollout.groups) == (Verdict.COMPLETE, {})
 
 
 def test_an_update_that_was_reported_is_looked_at_until_it_is_reported_as_complete():
@@ -123,12 +98,6 @@ def test_an_up_to_date_pod_that_drains_is_replaced():
     raw = rolling(1)
     seen = observed(raw, the_head(raw), new(raw, "a", annotations=draining()))
     assert moves(decided(seen)).delete == ("a",)
-
-
-def test_pods_of_removed_groups_are_no_part_of_it():
-    raw = rolling(1)
-    seen = observed(raw, the_head(raw), new(raw, "a"), old("b", group="removed"))
-    assert decided(seen).verdict is Verdict.COMPLETE
 
 
 def test_suspended_groups_are_no_part_of_it():
@@ -205,12 +174,6 @@ def test_a_sidecar_that_ends_says_nothing_of_the_version():
     assert decided(observed(raw, the_head(raw), old("a"), trial)).verdict is Verdict.ROLLING
 
 
-def test_a_pod_of_the_version_that_runs_may_end():
-    raw = rolling(1)
-    trial = new(raw, "new", ready=False, containers=[RESTARTED])
-    assert decided(observed(raw, the_head(raw), old("a"), trial)).verdict is Verdict.ROLLING
-
-
 def test_a_pod_of_unknown_version_that_has_joined_may_have_restarted():
     raw = rolling(2, image=MINE)
     joined = new(raw, "new", containers=[RESTARTED])
@@ -277,12 +240,6 @@ def test_a_jump_of_the_clock_back_puts_no_deadline_off():
     for seconds, verdict in ((599, Verdict.ROLLING), (600, Verdict.PROGRESS_DEADLINE_EXCEEDED)):
         jumped = replace(seen, clock_steady_since=NOW - timedelta(seconds=seconds))
         assert decided(jumped).verdict is verdict
-
-
-def test_nothing_is_drained_before_all_pods_say_what_they_were_made_from():
-    raw = rolling(2, maxUnavailable=1)
-    unknown = pod("b")
-    assert moves(decided(observed(raw, the_head(raw), old("a"), unknown))) == Moves()
 
 
 def test_nothing_is_drained_before_the_present_templates_are_kept():
@@ -383,14 +340,6 @@ def test_groups_that_a_definition_drops_are_not_taken_to_be_done():
     assert decided(seen).verdict is Verdict.ROLLING
 
 
-def test_groups_are_replaced_one_after_the_other_or_as_many_at_a_time_as_the_settings_say():
-    for parallel in (1, 2):
-        raw = rolling(1, 1, maxUnavailable=1, maxParallelGroups=parallel)
-        rollout = decided(observed(raw, the_head(raw), old("a"), old("b", group="workers-1")))
-        drained = [name for name in rollout.groups if moves(rollout, name).drain]
-        assert drained == ["workers", "workers-1"][:parallel]
-
-
 # -- the end, and the head ---------------------------------------------------------------------
 
 
@@ -462,11 +411,6 @@ def surplus(raw: dict[str, Any], *workers: Pod) -> tuple[str, ...]:
     return decided(observed(raw, the_head(raw), *workers)).groups["workers"].surplus
 
 
-def test_while_a_group_is_rolled_only_new_pods_are_surplus():
-    raw = rolling(1)
-    assert surplus(raw, new(raw, "a"), new(raw, "b"), old("c"), old("d")) == ("a",)
-
-
 def test_while_a_group_waits_old_pods_are_surplus_and_the_surge_is_not():
     raw = rolling(1, paused=True)
     assert surplus(raw, new(raw, "a"), old("c"), old("d")) == ("c",)
@@ -474,13 +418,3 @@ def test_while_a_group_waits_old_pods_are_surplus_and_the_surge_is_not():
     assert surplus(raw, new(raw, "a"), new(raw, "b"), old("c")) == ("a",)
     assert surplus(raw, new(raw, "a"), old("c"), old("d", annotations=draining())) == ()
     assert surplus(raw, old("c")) == ()
-
-
-@pytest.mark.parametrize(("unavailable", "expected"), [(1, ("c",)), (2, ("c", "d"))])
-def test_while_a_group_waits_a_smaller_surge_takes_no_old_pod_for_a_new_one_that_is_not_available(
-    unavailable: int, expected: tuple[str, ...]
-):
-    raw = rolling(2, paused=True, maxSurge=0, maxUnavailable=unavailable)
-    begun = new(raw, "a", ready=False), new(raw, "b", ready=False)
-    assert surplus(raw, *begun, old("c"), old("d")) == expected
-    assert surplus(raw, new(raw, "a"), new(raw, "b"), old("c"), old("d")) == ("c", "d")

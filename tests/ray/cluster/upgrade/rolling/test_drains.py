@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from controller.apimachinery.conditions import find_condition, rfc3339
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import labels
-from controller.ray.cluster.observation import ClusterObservation, DrainMemory, PodHistory
+from controller.ray.cluster.observation import ClusterObservation, PodHistory
 from controller.ray.cluster.plan import plan_cluster, ray_subscriptions
 from controller.ray.cluster.rolling_units import drain_writes, with_ray
 from controller.ray.cluster.rollout import RayView
@@ -32,7 +31,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     old,
     rolled_out,
     rolling,
-    the_dashboard,
     the_head,
     with_begun,
 )
@@ -90,22 +88,6 @@ def test_ray_is_not_asked_while_an_update_is_paused_unless_pods_are_draining():
     raw = rolling(2, paused=True)
     assert ray_subscriptions(seen_with(old("a"), old("b"), raw=raw)) == ()
     assert len(ray_subscriptions(seen_with(LEAVING, old("b"), raw=raw))) == 2
-
-
-def test_ray_is_not_asked_at_rest():
-    raw = rolling(0)
-    assert ray_subscriptions(seen_with(raw=raw)) == ()
-
-
-def test_ray_is_told_of_a_node_that_drains_until_when_and_only_once():
-    plan = with_ray(PLAN, seen_with(LEAVING))
-    command = told(plan)
-    assert command.nodes == ("n1",)
-    assert command.until == NOW - timedelta(seconds=10) + timedelta(seconds=100)
-    history = plan.memory
-    assert history.drains == DrainMemory(the_dashboard(), {"n1": command.id})
-    again = with_ray(Plan(memory=history), seen_with(LEAVING, history=history))
-    assert again.commands == ()
 
 
 THE_HEAD = Target(PODS, "default", HEAD, HEAD_SCOPE)

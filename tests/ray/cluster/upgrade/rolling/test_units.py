@@ -8,24 +8,20 @@ import pytest
 from msgspec.structs import replace
 
 from controller.kube.objects import Pod
-from controller.ray.api import labels
 from controller.ray.cluster.observation import ClusterObservation, DrainMemory, PodHistory
 from controller.ray.cluster.rolling_units import (
     compare,
     image_versions,
 )
-from controller.ray.cluster.rollout import GroupUpgrade, RayView, observe_ray
-from controller.ray.dashboard.client import RayNode, RayNodes
+from controller.ray.cluster.rollout import GroupUpgrade, RayView
+from controller.ray.dashboard.client import RayNode
 from controller.ray.dashboard.commands import CommandExpired, CommandRefused
 from controller.ray.rolling import Unit
-from tests.ray.cluster.support import pod, reads
 from tests.ray.cluster.upgrade.rolling.scenes import (
     ADDRESS,
-    OLD,
     answering,
     decided,
     draining,
-    failing,
     observed,
     old,
     rolling,
@@ -34,7 +30,6 @@ from tests.ray.cluster.upgrade.rolling.scenes import (
     upgrading,
 )
 
-STARTING: dict[str, Any] = {"phase": "Pending", "ready": False}
 ALIVE = RayNode("n1", ADDRESS, alive=True)
 DEAD = RayNode("n1", ADDRESS, alive=False)
 
@@ -49,40 +44,6 @@ def the_unit(*pods: Pod, raw: dict[str, Any] | None = None, **changes: Any) -> U
     seen = observed(raw, the_head(raw), *pods, conditions=(upgrading(),), **changes)
     (found,) = units(seen).group.units
     return found
-
-
-def of_two_hosts(**group: Any) -> dict[str, Any]:
-    raw = rolling(2)
-    raw["spec"]["workerGroupSpecs"][0] |= {"numOfHosts": 2} | group
-    return raw
-
-
-def host(number: int, name: str = "one", stamp: str = OLD, **more: Any) -> Pod:
-    return pod(
-        f"{name}-{number}",
-        labels={
-            labels.REPLICA_NAME: name,
-            labels.REPLICA_INDEX: "0",
-            labels.HOST_INDEX: str(number),
-        },
-        annotations={labels.TEMPLATE_HASH: stamp},
-        **more,
-    )
-
-
-def test_a_ready_pod_that_ray_lists_as_alive_is_available():
-    assert the_unit(old("a"), ray=answering(ALIVE)).available
-    assert not the_unit(old("a"), ray=answering(DEAD)).available
-    assert not the_unit(old("a", ready=False), ray=answering(ALIVE)).available
-
-
-@pytest.mark.parametrize(
-    ("worker", "joined"),
-    [(old("a"), True), (old("a", **STARTING), False), (old("a", ready=False), True)],
-    ids=["ready", "pending", "running"],
-)
-def test_a_pod_may_hold_work_unless_it_never_ran(worker: Pod, *, joined: bool):
-    assert the_unit(worker).joined is joined
 
 
 def test_a_running_pod_that_ray_has_never_listed_holds_no_work():
@@ -118,14 +79,6 @@ def test_a_pod_without_an_address_or_a_time_of_its_creation_has_no_node():
     assert RayView().node_of(old("a")) is None
 
 
-def test_an_answer_that_is_older_than_failures_says_nothing_of_the_nodes():
-    ray = answering(nodes=failing(RayNodes.of([ALIVE])), head_pod=the_head(rolling(1)))
-    assert not ray.answers
-    assert not ray.is_alive(old("a"))
-    stale = replace(ray, nodes=failing(RayNodes.of([DEAD])))
-    assert not stale.is_dead(old("a"))
-
-
 # -- drains ------------------------------------------------------------------------------------
 
 
@@ -145,68 +98,7 @@ def test_a_drain_that_ray_refuses_is_not_waited_for():
     assert not the_unit(leaving, ray=answering()).drained
 
 
-# -- units -------------------------------------------------------------------------------------
-
-
-def test_a_replica_may_hold_work_if_any_host_does_and_is_drained_when_all_hosts_are():
-    raw = of_two_hosts()
-    assert the_unit(host(0), host(1, **STARTING), raw=raw).joined
-    leaving = host(0), host(1, **STARTING)
-    for each in leaving:
-        assert each.metadata.annotations is not None
-        each.metadata.annotations.update(draining())
-    unit = the_unit(*leaving, raw=raw, ray=answering(ALIVE))
-    assert (unit.draining, unit.drained) == (True, False)
-
-
-def test_pods_without_the_labels_of_replicas_are_replaced_one_by_one():
-    raw = of_two_hosts()
-    found = units(observed(raw, the_head(raw), old("a"), old("b")))
-    assert (found.group.desired, found.hosts) == (4, 1)
-
-
-def test_a_pod_without_a_replica_is_a_unit_of_its_own_name():
-    raw = of_two_hosts()
-    seen = observed(raw, the_head(raw), host(0), host(1), old("a"))
-    assert [unit.name for unit in units(seen).group.units] == ["a", "one"]
-
-
-def test_units_are_replaced_in_the_order_of_the_usual_scale_down():
-    raw = rolling(3)
-    workers = old("a"), old("b", ready=False), old("c")
-    assert [u.name for u in units(observed(raw, the_head(raw), *workers)).group.units] == [
-        "b",
-        "a",
-        "c",
-    ]
-
-
 # -- asking Ray --------------------------------------------------------------------------------
-
-
-class Dashboards:
-    """What a dashboard has said, and how its commands have ended."""
-
-    def observation(self, head: object, probe: object) -> None:
-        del head, probe
-
-    def outcome(self, head: object, command: str) -> CommandRefused | None:
-        del head
-        return CommandRefused("no") if command == "known" else None
-
-
-def test_only_commands_that_have_ended_have_outcomes():
-    raw = rolling(1)
-    seen = observed(raw, the_head(raw))
-    view = observe_ray(
-        seen.cluster,
-        seen.desired.spec,
-        reads(seen.cluster, the_head(raw)),
-        Dashboards(),  # pyright: ignore[reportArgumentType]  it has all that is asked
-        domain="cluster.local",
-        drains=("known", "other"),
-    )
-    assert view.drains == {"known": CommandRefused("no")}
 
 
 SAME, DIFFERENT, UNKNOWN = (True, False), (True, True), (False, False)
@@ -251,10 +143,3 @@ def test_images_are_compared_with_what_runs(
     of_head = "rayproject/ray:2.60.0-py310"
     is_known, why = compare(image, ray_version, running="2.60.0", head_image=of_head)
     assert (is_known, bool(why)) == expected
-
-
-def test_nothing_is_known_before_ray_has_said_its_version() -> None:
-    found = compare(
-        "rayproject/ray:2.61.0", "2.61.0", running="", head_image="rayproject/ray:2.60.0"
-    )
-    assert found == (False, "")
