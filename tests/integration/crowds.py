@@ -25,7 +25,7 @@ PATIENT = RaySettings(status_check_timeout=timedelta(hours=5))
 
 
 class PartlySilentRay(SimulatedRay):
-    """The dashboards of jobs whose names begin with `dead` accept and never answer."""
+    """The dashboards of objects whose names begin with `dead` accept and never answer."""
 
     def _fault_of(self, head: Head) -> Fault | None:
         return Fault.SILENT if head.service.startswith(DEAD) else super()._fault_of(head)

@@ -5,7 +5,6 @@ Nobody runs the RayJobs here; where a test needs one to end, its user says so in
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,13 +17,7 @@ from controller.ray.api.definitions import ray_definition
 from controller.ray.api.raycronjob import RAYCRONJOBS, RayCronJob
 from controller.ray.api.rayjob import RAYJOBS, RayJob
 from controller.ray.cronjob import RayCronJobKind
-from controller.testing.faults import (
-    JournalEntry,
-    Lag,
-    LostRequest,
-    LostResponse,
-    Rule,
-)
+from controller.testing.faults import Lag, Rule
 from tests.integration.definitions import put_in_place
 from tests.integration.harness import (
     RunningOperator,
@@ -33,9 +26,13 @@ from tests.integration.harness import (
     example_cluster,
     install_crds,
 )
+from tests.integration.sweeps import Disturbance, Sweep, at_each_fault
 from tests.samples import THEIR_CRDS
 
 embedded_only = pytest.mark.embedded_only
+
+Outcome = tuple[list[str], str, list[str]]
+"""Names of the RayJobs that were created, the last tick of the status, and names that are left."""
 
 
 async def prepare(world: World) -> None:
@@ -174,64 +171,35 @@ async def test_after_an_hour_without_an_operator_one_rayjob_makes_up_for_it(worl
     assert await names(world) == [name_at(5), name_at(60), name_at(65)]
 
 
-def kill_at(world: World, operator: RunningOperator, number: int, *, applied: bool) -> None:
-    """Kill the operator at its n-th write from now on and start another one."""
-    seen = 0
-
-    async def restart() -> None:
-        await operator.kill()
-        start(world)
-
-    def strike(entry: JournalEntry) -> None:
-        nonlocal seen
-        if entry.attributes.writes:
-            seen += 1
-            if seen == number + 1:
-                operator.transport.sever()
-                world.background(restart())
-
-    hooks = operator.transport.on_answer if applied else operator.transport.on_request
-    hooks.append(strike)
-
-
-FAULTS: dict[str, Callable[[World, RunningOperator, int], None]] = {
-    "killed before": lambda w, o, n: kill_at(w, o, n, applied=False),
-    "killed after": lambda w, o, n: kill_at(w, o, n, applied=True),
-    "answer lost": lambda _, o, n: o.transport.rules.append(
-        Rule(LostResponse(), verbs=frozenset({"create", "patch", "delete"}), skip=n, times=1)
-    ),
-    "request lost": lambda _, o, n: o.transport.rules.append(
-        Rule(LostRequest(), verbs=frozenset({"create", "patch", "delete"}), skip=n, times=1)
-    ),
-}
+async def three_ticks(world: World) -> Outcome:
+    """Live through three ticks; each RayJob ends soon after its own."""
+    begin = 5 * (int((world.wall() - at(0)).total_seconds()) // 300 + 1)
+    await sleep_until(world, begin)
+    created: set[tuple[str, str]] = set()
+    await create(world, successfulJobsHistoryLimit=1)
+    for tick in (begin + 5, begin + 10, begin + 15):
+        await sleep_until(world, tick + 2)
+        created |= {(each.metadata.name, each.metadata.uid) for each in await jobs(world)}
+        await end(world, name_at(tick))
+    await sleep_until(world, begin + 19)
+    last = (await cron(world)).status["lastScheduleTime"]
+    return sorted(name for name, _ in created), last, await names(world)
 
 
 @pytest.mark.slow
 @embedded_only
-@pytest.mark.parametrize("fault", FAULTS)
-async def test_whatever_happens_to_a_single_write_each_tick_has_one_rayjob(fault: str):
-    wrong: dict[int, list[str]] = {}
-    for number in range(11):
-        async with embedded_world() as world:
-            await prepare(world)
-            begin = 5 * (int((world.wall() - at(0)).total_seconds()) // 300 + 1)
-            await sleep_until(world, begin)
-            created: set[str] = set()
-            operator = start(world, Rule(Lag(10.0), resource="rayjobs.ray.io"))
-            FAULTS[fault](world, operator, number)
-            await create(world, successfulJobsHistoryLimit=1)
-            ticks = [begin + minutes for minutes in (5, 10, 15)]
-            for tick in ticks:
-                await sleep_until(world, tick + 2)
-                created |= {f"{j.metadata.name} {j.metadata.uid}" for j in await jobs(world)}
-                await end(world, name_at(tick))
-            await sleep_until(world, begin + 19)
-            last = parse_rfc3339((await cron(world)).status["lastScheduleTime"])
-            kept = await names(world)
-            once = [each.split()[0] for each in sorted(created)] == list(map(name_at, ticks))
-            if not once or (last, kept) != (at(ticks[-1]), [name_at(ticks[-1])]):
-                wrong[number] = [*sorted(created), str(last), *kept]
-    assert wrong == {}
+@pytest.mark.usefixtures("silence")
+@pytest.mark.timeout(600)
+@at_each_fault
+async def test_whatever_happens_to_a_single_write_each_tick_has_one_rayjob(fault: Disturbance):
+    sweep = Sweep[Outcome]()
+    async with embedded_world() as world:
+        await prepare(world)
+        operator = start(world, Rule(Lag(10.0), resource="rayjobs.ray.io"))
+        sweep.disturb(fault, world, operator, again=lambda: start(world))
+        ticks = [name_at(minutes) for minutes in (10, 15, 20)]
+        expected = ticks, "2026-01-01T00:20:00Z", ticks[-1:]
+        await sweep.comes_to(expected, three_ticks(world), more_than=8)
 
 
 @embedded_only

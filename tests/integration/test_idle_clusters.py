@@ -121,25 +121,24 @@ async def test_a_cluster_that_nobody_uses_is_suspended_after_the_timeout_and_not
     assert (await idle.events()).count("SuspendedIdleRayCluster") == 1
 
 
-@pytest.mark.parametrize("waking", [{"idleSuspend": False}, {"suspend": False}])
+@pytest.mark.parametrize(
+    "waking",
+    [
+        {"idleSuspend": False},
+        {"suspend": False},
+        {"suspend": False, "gcsFaultToleranceOptions": {"redisAddress": "redis:6379"}},
+    ],
+    ids=["idleSuspend", "suspend", "with an edit that needs a finalizer first"],
+)
 async def test_a_suspended_one_is_resumed_by_either_field_and_counts_from_then(idle: Idle, waking):
     await idle.begin(**options())
     await idle.world.eventually(idle.is_suspended, seconds=TIMEOUT + 60)
     await idle.world.settle(100)
     await idle.patch(**waking)
-    await idle.world.eventually(idle.world.is_ready, seconds=60)
+    await idle.world.eventually(idle.world.is_ready, seconds=120)
     await idle.world.settle(TIMEOUT - 60)
     assert len(idle.world.journal.present) == 3
     await idle.world.eventually(idle.is_suspended, seconds=120)
-
-
-async def test_an_edit_that_needs_another_write_first_resumes_the_cluster_too(idle: Idle):
-    await idle.begin(**options())
-    await idle.world.eventually(idle.is_suspended, seconds=TIMEOUT + 60)
-    await idle.world.settle(10)
-    redis = {"redisAddress": "redis:6379"}  # the cluster gets a finalizer
-    await idle.patch(suspend=False, gcsFaultToleranceOptions=redis)
-    await idle.world.eventually(idle.world.is_ready, seconds=120)
 
 
 async def test_a_resumed_cluster_is_not_called_suspended_while_its_head_starts(idle: Idle):

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.ray.dashboard import Head
+from tests.integration.crowds import PartlySilentRay
 from tests.integration.harness import embedded_world
 from tests.integration.rayservices import Services, condition, service_manifest
 from tests.integration.test_all_kinds import asked
-from tests.ray.dashboard.simulated import Fault, SimulatedRay
 
 pytestmark = pytest.mark.slow
 
@@ -22,13 +21,6 @@ SERVE = 30
 """Most requests to a dashboard in ten minutes: one in 30 s when nothing has changed for long."""
 PROXY = 65
 """The same for a proxy, which is asked every 10 s."""
-
-
-class PartlySilentRay(SimulatedRay):
-    """The dashboards of RayServices whose names begin with `dead` accept and never answer."""
-
-    def _fault_of(self, head: Head) -> Fault | None:
-        return Fault.SILENT if head.service.startswith("dead") else super()._fault_of(head)
 
 
 def small(name: str) -> dict[str, Any]:

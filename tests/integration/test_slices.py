@@ -22,6 +22,7 @@ from tests.integration.harness import (
     live,
     role,
 )
+from tests.integration.sweeps import Kill, Sweep, at_each_kill
 
 pytestmark = pytest.mark.slow
 
@@ -75,36 +76,28 @@ async def test_one_lost_host_costs_its_slice_and_no_other(world: World):
     assert world.journal.workers_deleted() == HOSTS
 
 
+def creates_a_pod(entry: JournalEntry) -> bool:
+    return entry.attributes.verb == "create" and entry.attributes.resource == "pods"
+
+
 @pytest.mark.embedded_only
-@pytest.mark.parametrize("applied", [False, True], ids=["request-lost", "request-applied"])
-@pytest.mark.parametrize("number", range(1, HOSTS * REPLICAS + 3))
-async def test_killed_between_the_hosts_of_a_slice_it_is_removed_once_and_made_anew(
-    number: int, applied: bool
-):
-    async with embedded_world() as world:
-        operator = world.start_operator(rules=[Rule(Lag(2.0), resource="pods")])
-        seen = 0
-
-        async def restart() -> None:
-            await operator.kill()
-            world.start_operator(rules=[Rule(Lag(2.0), resource="pods")])
-
-        def strike(entry: JournalEntry) -> None:
-            nonlocal seen
-            if entry.attributes.verb == "create" and entry.attributes.resource == "pods":
-                seen += 1
-                if seen == number:
-                    operator.transport.sever()
-                    world.background(restart())
-
-        hooks = operator.transport.on_answer if applied else operator.transport.on_request
-        hooks.append(strike)
+@pytest.mark.usefixtures("silence")
+@pytest.mark.timeout(600)
+@at_each_kill
+async def test_killed_between_the_hosts_of_a_slice_it_is_removed_once_and_made_anew(fault: Kill):
+    async def life(world: World) -> tuple[bool, bool, bool]:
         await world.user.create(RAYCLUSTERS, world.namespace, manifest())
         await world.eventually(lambda: whole(world), seconds=240)
         await world.settle(60)
-        assert whole(world)
-        assert world.journal.most_live_heads == 1
-        assert world.journal.workers_deleted() <= REPLICAS * (HOSTS - 1), "parts of slices only"
-        heads = [pod for pod in world.journal.created.values() if role(pod) == "head"]
-        assert len(heads) == 1
-        assert live(heads[0])
+        (head,) = [pod for pod in world.journal.created.values() if role(pod) == "head"]
+        parts_only = world.journal.workers_deleted() <= REPLICAS * (HOSTS - 1)
+        return whole(world), live(head), parts_only
+
+    sweep = Sweep[tuple[bool, bool, bool]]()
+    async with embedded_world() as world:
+
+        def begin() -> RunningOperator:
+            return world.start_operator(rules=[Rule(Lag(2.0), resource="pods")])
+
+        sweep.disturb(fault, world, begin(), ours=creates_a_pod, again=begin)
+        await sweep.comes_to((True, True, True), life(world), more_than=HOSTS * REPLICAS)
