@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from controller.kaito.api.revisions import (
     RevisionState,
@@ -52,6 +53,13 @@ def test_the_first_revision_is_what_kaito_writes():
         "revision": 1,
         "data": revision_data(WORKSPACE),
     }
+
+
+@pytest.mark.parametrize(("count", "surplus"), [(10, None), (11, f"phi-{0:05}")])
+def test_the_oldest_of_more_than_ten_goes(count: int, surplus: str | None):
+    revisions = [kept(number + 1, f"{number:05}") for number in reversed(range(count))]
+    step = next_revision(WORKSPACE, HASH, revisions)
+    assert (step.surplus and step.surplus.metadata.name) == surplus
 
 
 def test_a_revision_keeps_its_name_and_number_when_a_shorter_name_becomes_free():
