@@ -15,7 +15,6 @@ from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, NODES, SECRETS, Resource
 from controller.runtime.cache import CacheBarrier
 from controller.runtime.kind import Owned, References, ServerUnusable, SyncTimeout
-from controller.runtime.plan import Create, Target
 from controller.runtime.watches import ASK
 from controller.testing.faults import ErrorResponse, Rule, watch_lag
 from tests.faults.restored import Backup
@@ -340,35 +339,6 @@ async def test_a_sign_leads_to_a_list_of_its_resource_at_quorum(world: CacheWorl
 # -- start and confirmation -----------------------------------------------------------------------
 
 
-async def test_caches_that_do_not_fill_end_the_start_with_cause_and_remedy(
-    world: CacheWorld,
-):
-    world.transport.rules = [refused("configmaps")]
-    world.build([kind()], sync_timeout=30.0)
-    assert world.caches.unready() == (
-        "cannot list widgets.test.dev in all namespaces yet: no answer so far; "
-        "cannot list configmaps in all namespaces (widget) yet: no answer so far"
-    )
-    began = world.loop.time()
-    with capture_logs(), pytest.raises(ExceptionGroup) as raised:
-        await world.run()
-    assert world.loop.time() - began == 30
-    (error,) = raised.value.exceptions
-    assert isinstance(error, SyncTimeout)
-    assert str(error) == WORDS
-    assert world.said == []
-
-
-async def test_the_time_limit_covers_optional_resources(world: CacheWorld):
-    await world.user.create(CRDS, "", definition(GADGETS))
-    world.transport.rules = [refused("gadgets.test.dev")]
-    world.build([kind(primary=GADGETS, optional=True)], sync_timeout=30.0)
-    with capture_logs(), pytest.raises(ExceptionGroup) as raised:
-        await world.run()
-    assert "Cannot list gadgets.test.dev" in str(raised.value.exceptions[0])
-    assert world.said == []
-
-
 async def test_a_confirmation_that_is_refused_ends_with_cause_and_remedy(world: CacheWorld):
     world.build([kind()], sync_timeout=30.0)
     async with world.running():
@@ -405,16 +375,3 @@ async def test_caches_that_stay_behind_end_a_confirmation(world: CacheWorld):
         "Gave up after 30 s: the caches did not reach the revision that the API server had at the "
         "start, so acting on them would not be safe."
     )
-
-
-async def test_readiness_knows_of_writes_that_no_cache_shows(world: CacheWorld):
-    owner = world.owner(await world.widget("f"))
-    world.build([kind()])
-    async with world.running():
-        world.transport.rules = [watch_lag("configmaps", 1000.0)]
-        made = await world.child("a")
-        target = Target(CONFIG_MAPS, "default", "a", "children")
-        world.expectations.confirm(owner, Create(target, {}), made)
-        await asyncio.sleep(301)
-        sentence = "an own write has not been seen in the caches for 301 s"
-        assert world.caches.unready() == sentence

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from itertools import pairwise
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -12,7 +11,7 @@ from structlog.testing import capture_logs
 
 from controller.kube.errors import NotSent
 from controller.runtime.elector import Elector
-from tests.runtime.leaderelection.kit import NOW, SharedLock, conflict, elector
+from tests.runtime.leaderelection.kit import NOW, SharedLock, elector
 
 
 def candidate(lock: SharedLock, registry: CollectorRegistry | None = None) -> Elector:
@@ -118,67 +117,3 @@ async def test_a_leader_whose_server_does_not_answer_has_lost_when_its_time_is_u
     assert loop.time() - began == pytest.approx(left)
     assert made.problem == "no answer before the lease ends"
     assert made.time_left() == 0
-
-
-async def test_a_leader_leads_no_more_at_the_moment_when_its_time_is_up():
-    lock, loop = SharedLock(), asyncio.get_running_loop()
-    now = loop.time()
-    made = elector(lock, now=lambda: now)
-    await made.acquire()
-    now += 10
-    assert not made.is_leader()
-    await made.aclose()
-
-
-async def test_a_server_that_fails_when_the_lease_expires_is_not_pressed():
-    lock = SharedLock()
-    lock.taken_by("other")
-    made = candidate(lock)
-    acquiring = asyncio.create_task(made.acquire())
-    await asyncio.sleep(1)
-    lock.failure = NotSent("connection refused")
-    before = len(lock.asked_at)
-    await asyncio.sleep(30)
-    assert 25 <= len(lock.asked_at) - before <= 40
-    acquiring.cancel()
-    await made.aclose()
-
-
-async def test_a_release_that_conflicts_for_ever_ends():
-    lock, loop = SharedLock(), asyncio.get_running_loop()
-    made = candidate(lock)
-    await made.acquire()
-    lock.failure, lock.delay = conflict(), 0.1
-    began = loop.time()
-    await made.release()
-    assert loop.time() - began == pytest.approx(10)
-
-
-async def test_a_candidate_looks_twice_in_each_retry_period():
-    lock = SharedLock()
-    lock.taken_by("other")
-    made = candidate(lock)
-    acquiring = asyncio.create_task(made.acquire())
-    await asyncio.sleep(12)
-    acquiring.cancel()
-    await made.aclose()
-    pauses = [later - earlier for earlier, later in pairwise(lock.asked_at)]
-    assert all(0.8 <= pause <= 1.2 for pause in pauses)
-    assert max(pauses) - min(pauses) > 0.05
-
-
-async def test_a_candidate_does_not_lead_before_it_has_the_lease_nor_after():
-    registry = CollectorRegistry()
-    lock = SharedLock()
-
-    def leads() -> float | None:
-        return registry.get_sample_value("leader_election_master_status", {"name": "lease"})
-
-    made = candidate(lock, registry)
-    assert (leads(), made.holder, made.problem) == (0, "", "")
-    assert not made.is_leader()
-    await made.acquire()
-    assert leads() == 1
-    lock.taken_by("b")
-    await made.lost()
-    assert (leads(), made.holder) == (0, "b")

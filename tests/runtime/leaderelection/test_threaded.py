@@ -8,15 +8,14 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 
 from controller.runtime import election
 from controller.runtime.election import ThreadedElection, awake_or_not
-from controller.runtime.elector import Elector, Lease
+from controller.runtime.elector import Elector
 from controller.runtime.settings import ElectionTiming
-from tests.runtime.leaderelection.kit import SharedLock, conflict, elector
+from tests.runtime.leaderelection.kit import SharedLock, elector
 
 pytestmark = pytest.mark.real_time
 
@@ -61,27 +60,6 @@ async def test_without_renewals_nothing_may_be_written_although_nobody_was_told(
     assert made.time_left() == 0
     await asyncio.wait_for(made.lost(), 60)
     await made.aclose()
-
-
-async def test_a_thread_that_hangs_is_noticed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(election, "_TOLERANCE", 0.3)
-    monkeypatch.setattr(election, "_JOIN", 0.1)
-    lock, hang = SharedLock(), threading.Event()
-    made = candidacy(lock)
-    await made.acquire()
-
-    async def replace(body: dict[str, Any]) -> Lease:
-        del body
-        hang.wait()
-        raise conflict()
-
-    lock.replace = replace
-    try:
-        await asyncio.wait_for(made.lost(), 60)
-        assert not made.is_leader()
-        await asyncio.wait_for(made.aclose(), 60)
-    finally:
-        hang.set()
 
 
 async def test_a_release_waits_for_the_servers_answers():
@@ -164,23 +142,6 @@ async def test_what_ends_the_thread_while_it_leads_is_told(monkeypatch: pytest.M
     lock.failure = RuntimeError("a fault of ours")
     await asyncio.wait_for(made.lost(), 60)
     assert not made.is_leader()
-    await made.aclose()
-
-
-async def test_a_thread_that_hangs_does_not_hold_up_a_release(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(election, "_RELEASE", 0.1)
-    lock, hang = SharedLock(), threading.Event()
-    made = candidacy(lock)
-    await made.acquire()
-
-    async def read() -> None:
-        hang.wait()
-
-    lock.read = read
-    try:
-        await made.release()
-    finally:
-        hang.set()
     await made.aclose()
 
 

@@ -14,13 +14,11 @@ from structlog.testing import capture_logs
 
 from controller.kube.client import Client
 from controller.kube.resources import CONFIG_MAPS
-from controller.runtime.controller import MIN_INTERVAL
 from controller.runtime.operator import Operator
 from controller.runtime.plan import Plan
 from controller.runtime.settings import Settings
 from controller.testing.faults import (
     DelayedRequest,
-    DelayedResponse,
     ErrorResponse,
     Rule,
     watch_lag,
@@ -194,21 +192,6 @@ async def test_a_failure_that_cannot_be_reported_ends_no_worker(
     assert {"error_report.failed"} < {line["event"] for line in logs}
 
 
-async def test_a_line_says_what_was_done_and_how_long_it_took(widgets: WidgetWorld):
-    slow = Rule(DelayedResponse(1.5), "configmaps", frozenset({"create"}))
-    with capture_logs() as logs:
-        widgets.start(rules=[slow])
-        await widgets.create(size=1)
-        await widgets.counted(1)
-        await widgets.settle(5)
-    lines = [line for line in logs if line["event"] == "reconcile"]
-    assert lines[0]["execute_ms"] == pytest.approx(1500, abs=1)
-    assert lines[0]["result"] == "done"
-    assert lines[0]["log_level"] == "info"
-    assert lines[-1]["log_level"] == "debug", "who changes nothing is quiet"
-    assert "writes" not in lines[-1]
-
-
 async def test_more_than_a_batch_goes_on_without_waiting_for_any_event(widgets: WidgetWorld):
     kind = WidgetKind()
     kind.plan_hook = lambda seen: Plan(
@@ -219,27 +202,6 @@ async def test_more_than_a_batch_goes_on_without_waiting_for_any_event(widgets: 
     operator.transport.rules = [watch_lag("configmaps", 1000.0)]
     await widgets.create(size=0)
     await widgets.eventually(lambda: widgets.children == 150, seconds=5)
-
-
-async def test_batches_follow_each_other_at_once(widgets: WidgetWorld):
-    kind, times = WidgetKind(), list[float]()
-
-    def grow(seen: Seen) -> Plan:
-        times.append(widgets.loop.time())
-        missing = range(len(seen.children), 150)
-        return Plan(stages=(tuple(kind.create(seen.widget, f"b{n}") for n in missing),))
-
-    kind.plan_hook = grow
-    registry = CollectorRegistry()
-    widgets.start(kind=kind, registry=registry)
-    await widgets.create(size=0)
-    await widgets.eventually(lambda: len(times) >= 4)
-    assert times[2] - times[0] < MIN_INTERVAL, "a run that is to get on with a plan is not late"
-    assert times[3] - times[2] >= MIN_INTERVAL, "one that only looks is"
-    await widgets.settle(1)
-    labels = {"controller": NAME, "name": NAME}
-    assert registry.get_sample_value("workqueue_retries_total", labels) == 0
-    assert registry.get_sample_value("workqueue_adds_total", labels) == len(times)
 
 
 async def test_a_name_that_is_taken_is_planned_again_with_back_off(widgets: WidgetWorld):

@@ -20,7 +20,7 @@ from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.controller import Controller, ReconcileLog
 from controller.runtime.execution import PlanExecution, PlanOutcome, Result
-from controller.runtime.kind import Owned, Terminal
+from controller.runtime.kind import Owned
 from controller.runtime.metrics import RuntimeMetrics
 from controller.runtime.plan import (
     Event,
@@ -408,11 +408,6 @@ def report(bench: Bench) -> PlanExecution:
     return execution
 
 
-def error_event(reason: str, note: str) -> tuple[Any, ...]:
-    event = Event("Warning", reason, "Reconcile", note, quotes=True)
-    return ("record", WIDGETS, META, event, {"reporter": "widgets"})
-
-
 async def test_an_exception_is_said_under_the_reason_of_another_api_if_that_has_its_own():
     outcomes = [KeyError("a"), PlanOutcome(Result.DONE, writes={"status": 1})]
     bench = Bench(outcomes, unready_reason="Initializing")
@@ -421,21 +416,6 @@ async def test_an_exception_is_said_under_the_reason_of_another_api_if_that_has_
     message = "ReconcileError: KeyError: 'a'"
     status = StatusPatch({"conditions": [ready("Initializing", message)]})
     assert report(bench).plan.status == status
-
-
-async def test_a_terminal_error_is_said_at_once_and_not_retried():
-    bench = Bench(plan=Terminal("odd shape", reason="Odd"), planning=0.01)
-    line = await bench.reconcile()
-    assert (line["result"], line["log_level"]) == ("terminal", "warning")
-    assert line["plan_ms"] == 10.0, "also of a plan that was not made"
-    assert bench.queue.changes == [("hold", KEY, pytest.approx(0.1))]
-    assert bench.value("controller_runtime_terminal_reconcile_errors_total") == 1
-    assert bench.value("controller_runtime_reconcile_panics_total") == 0
-    assert bench.logs == []
-    assert bench.recorder.calls == [error_event("Odd", "Terminal: odd shape")]
-    assert bench.executions[-1].plan.status == StatusPatch(
-        {"conditions": [{**ready("Odd", "Terminal: odd shape")}]}
-    )
 
 
 async def test_children_that_a_finalizer_holds_are_told_also_with_an_error():
@@ -478,22 +458,6 @@ async def test_an_error_that_cannot_even_be_told_is_logged(monkeypatch: pytest.M
             "exc_info": second,
         }
     ]
-
-
-async def test_an_execution_that_takes_too_long_is_cut_off_and_counted():
-    bench = Bench(timeout=5.0, executing=60.0)
-    line = await bench.reconcile()
-    assert line["error"] == "TimeoutError: "
-    assert bench.value("controller_runtime_reconcile_timeouts_total") == 1
-    assert bench.value("controller_runtime_reconcile_panics_total") == 0
-    assert bench.logs == [], "a time-out is nobody's bug"
-    assert bench.queue.changes == [HELD, ("add_rate_limited", KEY)]
-
-
-@pytest.mark.parametrize("bench", [Bench(executing=6000.0), Bench([TimeoutError()], timeout=5.0)])
-async def test_no_other_reconcile_counts_as_cut_off(bench: Bench):
-    await bench.reconcile()
-    assert bench.value("controller_runtime_reconcile_timeouts_total") == 0
 
 
 @pytest.mark.parametrize(("requeues", "said"), [(0, False), (1, True)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +17,6 @@ from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS
 from controller.runtime.execution import LookupReader, PlanExecution, PlanOutcome, Result
 from controller.runtime.executor import Executor
-from controller.runtime.failed_groups import WriteOutcome
 from controller.runtime.kind import NAMESPACE_TERMINATING
 from controller.runtime.plan import (
     Event,
@@ -27,7 +25,6 @@ from controller.runtime.plan import (
     MergePatch,
     PhaseDuration,
     Plan,
-    Replace,
     StatusPatch,
     Target,
 )
@@ -40,7 +37,6 @@ from tests.runtime.kit import (
     child,
     create,
     delete,
-    patch,
     status_error,
     target,
 )
@@ -327,96 +323,7 @@ async def test_a_stamp_is_written_with_a_change_and_never_alone():
     assert (await bench.execute(Plan(status=later))).writes == {}
 
 
-async def test_counters_alone_are_written_at_most_once_a_second():
-    bench = Bench()
-    quiet = [StatusPatch({"children": n}, urgent=False) for n in (1, 2, 3)]
-    assert (await bench.execute(Plan(status=quiet[0]))).writes == {"status": 1}
-    bench.book.time = 0.4
-    held_back = await bench.execute(Plan(status=quiet[1], requeue_after=60.0))
-    assert held_back.writes == {}
-    assert held_back.requeue_after == pytest.approx(0.6)
-    urgent = await bench.execute(Plan(status=StatusPatch({"children": 9})))
-    assert urgent.writes == {"status": 1}
-    bench.book.time = 1.4
-    assert (await bench.execute(Plan(status=quiet[2]))).writes == {"status": 1}
-
-
-async def test_texts_wait_for_their_interval_after_any_write_of_the_status():
-    bench = Bench()
-    commit = replace(COMMIT, subresource="status")
-    await bench.execute(Plan(commit=commit))
-    words = StatusPatch({"children": 1}, urgent=False, interval=3.0)
-    held_back = await bench.execute(Plan(status=words))
-    assert (held_back.writes, held_back.requeue_after) == ({}, 3.0)
-    bench.book.time = 3.0
-    assert (await bench.execute(Plan(status=words))).writes == {"status": 1}
-
-
 # -- single writes --------------------------------------------------------------------------------
-
-
-def writer(script: Callable[[Call], Any] | None = None) -> tuple[Writer, Book, ScriptedClient]:
-    book, client = Book(), ScriptedClient(script, seconds=0.01)
-    book.show(child("a", 2))
-    client.objects["a"] = child("a", 2, data={"theirs": "1"})
-    return Writer(client, book.expectations), book, client
-
-
-async def test_a_replacement_changes_what_is_there_and_puts_the_whole():
-    write, book, client = writer()
-    change = Replace(target("a"), "uid-a", {"data": {"ours": "2"}})
-    result = await write.perform(OWNER, change)
-    assert result.outcome is WriteOutcome.DONE
-    body = client.calls[-1].body
-    assert body["data"] == {"theirs": "1", "ours": "2"}
-    assert body["metadata"]["resourceVersion"] == "2"
-    assert book.get() is result.obj
-
-
-async def test_a_replacement_that_changes_nothing_is_not_sent():
-    write, book, client = writer()
-    change = Replace(target("a"), "uid-a", {"data": {"theirs": "1"}})
-    result = await write.perform(OWNER, change)
-    assert result.outcome is WriteOutcome.DONE
-    assert client.verbs("replace") == []
-    assert book.entries == 0
-
-
-async def test_a_replacement_of_another_object_is_a_conflict():
-    write, _, client = writer()
-    result = await write.perform(OWNER, Replace(target("a"), "uid-before", {"data": {"k": "v"}}))
-    assert result.outcome is WriteOutcome.CONFLICT
-    assert client.verbs("replace") == []
-
-
-async def test_a_change_of_what_is_gone_is_planned_again_without_it():
-    write, book, client = writer()
-    del client.objects["a"]
-    result = await write.perform(OWNER, patch("a", k="v"))
-    assert result.outcome is WriteOutcome.CONFLICT
-    assert book.names() == []
-
-
-async def test_a_conflict_on_delete_of_the_same_object_is_a_failure():
-    def script(call: Call) -> Any:
-        if call.verb == "delete":
-            raise status_error(409, "Conflict")
-        return child("a", 9)
-
-    write, book, _ = writer(script)
-    result = await write.perform(OWNER, delete("a"))
-    assert result.outcome is WriteOutcome.FAILED
-    assert book.live() == ["a"]
-
-
-async def test_a_name_whose_holder_cannot_be_read_is_unknown():
-    def script(call: Call) -> Any:
-        raise status_error(409, "AlreadyExists") if call.verb == "create" else OutcomeUnknown("x")
-
-    write, book, _ = writer(script)
-    result = await write.perform(OWNER, create("b"))
-    assert result.outcome is WriteOutcome.UNKNOWN
-    assert book.expectations.reader.record(OWNER.uid).pending_scopes == {"children"}
 
 
 async def test_events_of_a_status_are_recorded_with_the_write_that_stores_it():

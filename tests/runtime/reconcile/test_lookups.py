@@ -135,20 +135,6 @@ async def test_the_earlier_log_of_a_pod_is_read_by_its_name():
     assert desk.expectations.told == [("logs", tail, LogText("la\n"))]
 
 
-@pytest.mark.parametrize(
-    ("responses", "reason"),
-    [
-        ((pods(),), "there is no pod with song=morning"),
-        ((LOST,), "reset"),
-        ((pods(pod("a", None)), LOST), "reset"),
-    ],
-)
-async def test_a_log_that_is_unavailable_is_an_answer(responses: tuple[Any, ...], reason: str):
-    desk = Desk(*responses)
-    assert await desk.look_up(TAIL) is None
-    assert desk.expectations.told == [("logs", TAIL, LogText(unavailable=reason))]
-
-
 async def test_of_a_deletion_nothing_is_read():
     desk = Desk()
     assert await desk.reader.other_writers(target(), [WHOLE]) == ["another writer"]

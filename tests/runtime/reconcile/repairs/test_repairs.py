@@ -31,31 +31,6 @@ POD = Create(Target(PODS, "default", "a"), {})
 STATUS = MergePatch(target(), "uid-a", {"status": {"size": 1}}, subresource="status")
 
 
-def test_equal_repairs_wait_longer_each_time():
-    repairs = Repairs()
-    now = 0.0
-    waits: list[float] = []
-    for _ in range(9):
-        repairs.record(patch(colour="red"), now)
-        waits.append(repairs.wait(patch(colour="red"), now))
-        now += waits[-1]
-    assert waits == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
-
-
-def test_the_other_writer_is_named_from_the_third_repair_on_and_forgotten_when_it_stops():
-    repairs = Repairs()
-    found: list[int] = []
-    for at in (0.0, 1.0, 3.0, 7.0):
-        unnamed = repairs.unnamed(patch(colour="red"), at)
-        found.append(len(unnamed))
-        for repair in unnamed:
-            repair.writer = "another writer (mesh)"
-        repairs.record(patch(colour="red"), at)
-    assert found == [0, 0, 1, 0]
-    assert [each.writer for each in repairs.contested(20.0)] == ["another writer (mesh)"]
-    assert repairs.contested(400.0) == []
-
-
 def named(writes: list[Write]) -> Repairs:
     """Repairs in which all these writes were made three times, and another writer is named."""
     repairs = Repairs()
@@ -151,21 +126,6 @@ def test_an_object_that_is_deleted_again_and_again_waits_longer_each_time_it_is_
     assert repairs.wait(create(), now + FORGOTTEN_AFTER) == 0.0
 
 
-def test_from_the_third_time_on_that_an_object_is_created_again_its_deletion_is_said():
-    repairs = Repairs()
-    found: list[tuple[float, str]] = []
-    for at in (0.0, 1.0, 2.0, 4.0, 8.0):
-        for repair in repairs.unnamed(create(), at):
-            repair.writer = "another writer"
-            found.append((at, str(repair)))
-        repairs.record(create(), at)
-    sentence = (
-        "another writer keeps deleting ConfigMap a, which is created at most once a minute: "
-        "find the other writer in the audit log of the API server, and configure or stop it"
-    )
-    assert found == [(4.0, sentence)]
-
-
 def test_what_the_operator_deletes_itself_is_created_again_at_once():
     repairs = Repairs()
     for at in (0.0, 1.0, 2.0):
@@ -174,25 +134,6 @@ def test_what_the_operator_deletes_itself_is_created_again_at_once():
     repairs.record(replace(delete(), target=target(scope="of the deletion")), 3.0)
     assert repairs.wait(create(), 3.0) == 0.0
     assert repairs.wait(create("b"), 3.0) == 1.0
-
-
-def test_what_the_garbage_collector_deletes_because_its_owner_was_changed_is_seldom_made_again():
-    repairs, now = Repairs(), 0.0
-    waits: list[float] = []
-    for _ in range(5):
-        repairs.record(create(), now)
-        repairs.plan(create(), now, disowned=True)
-        waits.append(repairs.wait(create(), now))
-        now += waits[-1]
-    assert waits == [60.0, 120.0, 240.0, 240.0, 240.0]
-    repairs.record(create(), now)
-    failure = repairs.undone(create())
-    assert failure is not None, "it is said while it is made, too"
-    assert failure.message == (
-        "another client or a webhook changes the owner reference of ConfigMap a, so that the "
-        "garbage collector deletes it; it is created at most once in four minutes: exempt it from "
-        "that webhook, or stop that client"
-    )
 
 
 COLOURED = [patch(name, colour="red") for name in "abc"]

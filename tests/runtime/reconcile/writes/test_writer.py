@@ -142,13 +142,6 @@ async def test_the_label_of_an_object_in_a_namespace_asks_for_no_owner():
     assert desk.told(write)[1][-1] is False, "only a label is missing"
 
 
-async def test_an_object_of_this_name_is_ours_if_it_has_our_owner():
-    desk = Desk(EXISTS, OBJ)
-    assert await desk.perform(CREATE) == WriteResult(CREATE, WriteOutcome.DONE, OBJ)
-    assert desk.client.requests[1:] == [("get", *NAMED)]
-    assert desk.told(CREATE) == [("confirm", OBJ)]
-
-
 async def test_a_name_that_is_free_again_is_planned_again():
     desk = Desk(EXISTS, MISSING)
     result = await desk.perform(CREATE)
