@@ -119,7 +119,7 @@ def add_operator_options(run: argparse.ArgumentParser) -> None:
         help="namespaces to watch, separated by commas (default: all)",
     )
     for setting, (names, metavar, text) in _SETTINGS.items():
-        default: Any = getattr(Settings(), setting)
+        default: str | int | float = getattr(Settings(), setting)
         run.add_argument(
             *names.split(),
             dest=setting,
