@@ -41,7 +41,11 @@ from controller.devcluster.karpenter import ClaimFates, SimulatedProvisioner, no
 from controller.devcluster.logs import SimulatedLogs
 from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes
 from controller.devcluster.nodes.components import ComponentContext, NodeShape
-from controller.devcluster.nodes.workloads import DeploymentController, StatefulSetController
+from controller.devcluster.nodes.workloads import (
+    DeploymentController,
+    ReplicaSetController,
+    StatefulSetController,
+)
 from controller.devcluster.processes.volumes import References
 from controller.devcluster.ray_pods import SimulatedRays
 from controller.kube.client import Client
@@ -207,6 +211,7 @@ async def embedded_cluster(
             else simulated_kubelet(server, wall),
             others=[
                 StatefulSetController,
+                ReplicaSetController,
                 DeploymentController,
                 *([] if process_node else [simulated_gateways]),
                 *([partial(SimulatedProvisioner, behaviour=claims)] if claims else []),

@@ -8,7 +8,7 @@ then finished (Complete, Failed), as upstream. Terminating pods do not count as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ from controller.devcluster.nodes.components import (
     ComponentContext,
     delete_seen,
     seconds_since,
+    suffix,
 )
 from controller.devcluster.nodes.objects import (
     JOBS,
@@ -195,11 +196,14 @@ def _with_condition(
     return replace(status, conditions=conditions)
 
 
-class JobController(WorkloadController[ControlledJob]):
+_NAME_LIMIT = 63
+
+
+class JobController(WorkloadController[ControlledJob, KubeletPod]):
     """Creates and deletes the pods of Jobs, and writes the Jobs' statuses."""
 
     def __init__(self, context: ComponentContext) -> None:
-        super().__init__(JOBS, context)
+        super().__init__(JOBS, PODS, context)
         self._failures: dict[str, set[str]] = {}  # uids of pods by the uid of their Job
         self._deleted: set[str] = set()  # uids of the pods that this controller has deleted
 
@@ -213,7 +217,7 @@ class JobController(WorkloadController[ControlledJob]):
         for pod in plan.deletes:
             self._deleted.add(pod.metadata.uid)
             await delete_seen(self._client, PODS, pod)
-        for name in self._free_names(job, job.metadata.name, plan.creates):
+        for name in self._free_names(job, plan.creates):
             await self._create_pod(job, _pod_body(job, name), "Error creating: ")
         await self._report(job, plan.status)
         return plan.requeue_after
@@ -224,6 +228,17 @@ class JobController(WorkloadController[ControlledJob]):
         return pod.status.phase == PodPhase.FAILED or (
             pod.metadata.terminating and not pod.is_finished
         )
+
+    def _free_names(self, job: ControlledJob, count: int) -> Iterator[str]:
+        """Yield the free pod names in order; the same state yields the same names."""
+        meta, number = job.metadata, 0
+        while count > 0:
+            tail = f"-{suffix(meta.uid, str(number))}"
+            name = meta.name[: _NAME_LIMIT - len(tail)] + tail
+            number += 1
+            if self._children.get(f"{meta.namespace}/{name}") is None:
+                count -= 1
+                yield name
 
     async def _expire(self, job: ControlledJob) -> None:
         meta = job.metadata

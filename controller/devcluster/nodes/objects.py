@@ -63,9 +63,10 @@ class ControlledJob(KubeObject, frozen=True):
 
 
 class ReplicatedSpec(View, frozen=True):
-    """`spec` of Deployments and StatefulSets. The template stays plain data for the pods."""
+    """`spec` of workloads. Selector and template stay plain data: they are passed on."""
 
     replicas: int | None = None
+    selector: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     template: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
 
     @property
@@ -75,7 +76,7 @@ class ReplicatedSpec(View, frozen=True):
 
 
 class ReportedReplicas(StatusPart, frozen=True):
-    """`status` of both kinds, as far as they have the same."""
+    """`status` of these kinds, as far as they have the same."""
 
     observed_generation: int = 0
     replicas: int = 0
@@ -112,6 +113,13 @@ class ControlledStatefulSet(KubeObject, frozen=True):
 
     spec: ControlledStatefulSetSpec = ControlledStatefulSetSpec()
     status: ReportedStatefulSetStatus = ReportedStatefulSetStatus()
+
+
+class ControlledReplicaSet(KubeObject, frozen=True):
+    """A ReplicaSet."""
+
+    spec: ReplicatedSpec = ReplicatedSpec()
+    status: ReportedReplicas = ReportedReplicas()
 
 
 class ControlledDeploymentSpec(ReplicatedSpec, frozen=True):
@@ -156,6 +164,7 @@ class ScheduledNode(KubeObject, frozen=True):
 
 
 NODES = Resource("", "v1", "nodes", "Node", ScheduledNode)
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet", ControlledReplicaSet)
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", ControlledDeployment)
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", ControlledStatefulSet)
 JOBS = Resource("batch", "v1", "jobs", "Job", ControlledJob)
@@ -171,6 +180,7 @@ KNOWN: dict[str, Resource[Any]] = {
         JOBS,
         STATEFUL_SETS,
         DEPLOYMENTS,
+        REPLICA_SETS,
         ENDPOINT_SLICES,
         NAMESPACES,
         NODES,

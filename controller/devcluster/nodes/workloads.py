@@ -1,8 +1,7 @@
 """The controllers of workloads, which keep pods by a template: Deployments and StatefulSets.
 
-A Deployment creates its pods itself, without ReplicaSets. Its rollout takes one step: pods of the
-new template are created at once, and the old ones go when these are ready, or before with the
-strategy Recreate. Neither kind has a history.
+A Deployment's rollout takes one step: the new ReplicaSet grows to its full size, and the old ones
+go when it is ready, or before with the strategy Recreate. Neither kind has a history.
 """
 
 from __future__ import annotations
@@ -31,9 +30,11 @@ from controller.devcluster.nodes.components import (
 )
 from controller.devcluster.nodes.objects import (
     DEPLOYMENTS,
+    REPLICA_SETS,
     STATEFUL_SETS,
     ControlledDeployment,
     ControlledJob,
+    ControlledReplicaSet,
     ControlledStatefulSet,
     ReportedDeploymentStatus,
     ReportedStatefulSetStatus,
@@ -50,15 +51,16 @@ from controller.kube.errors import AlreadyExists, Conflict, NotFound, StatusErro
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CLAIMS, Resource
 
-_NAME_LIMIT: Final = 63
+W = TypeVar("W", ControlledDeployment, ControlledJob, ControlledReplicaSet, ControlledStatefulSet)
+C = TypeVar("C", KubeletPod, ControlledReplicaSet)
 
-W = TypeVar("W", ControlledDeployment, ControlledJob, ControlledStatefulSet)
 
+class WorkloadController(LoopComponent[str], Generic[W, C]):
+    """Reconciles each workload after a change of it or of one of its children."""
 
-class WorkloadController(LoopComponent[str], Generic[W]):
-    """Reconciles each workload after a change of it or of one of its pods."""
-
-    def __init__(self, resource: Resource[W], context: ComponentContext) -> None:
+    def __init__(
+        self, resource: Resource[W], children: Resource[C], context: ComponentContext
+    ) -> None:
         name = resource.plural
         super().__init__(name, context)
         self._client = context.client
@@ -68,14 +70,14 @@ class WorkloadController(LoopComponent[str], Generic[W]):
         workloads = context.caches.informer(resource)
         workloads.add_handler(Enqueue(self._loop.add, own_key), name=name)
         self._workloads = workloads.lister
-        pods = context.caches.informer(PODS)
-        pods.add_index(self._by_owner, self._owner_uid)
-        pods.add_handler(Enqueue(self._loop.add, self._owner_key), name=name)
-        self._pods = pods.lister
+        informer = context.caches.informer(children)
+        informer.add_index(self._by_owner, self._owner_uid)
+        informer.add_handler(Enqueue(self._loop.add, self._owner_key), name=name)
+        self._children = informer.lister
 
     @abstractmethod
-    async def _reconcile(self, workload: W, pods: Sequence[KubeletPod], /) -> float | None:
-        """Create and delete pods, and report; return the seconds until the next turn.
+    async def _reconcile(self, workload: W, children: Sequence[C], /) -> float | None:
+        """Create and delete children, and report; return the seconds until the next turn.
 
         Raises:
             NotFound, Conflict, AlreadyExists: the cache is behind; the next event enqueues the
@@ -86,9 +88,9 @@ class WorkloadController(LoopComponent[str], Generic[W]):
         workload = self._workloads.get(key)
         if workload is None or workload.metadata.terminating:
             return None
-        pods = self._pods.by_index(self._by_owner, workload.metadata.uid)
+        children = self._children.by_index(self._by_owner, workload.metadata.uid)
         try:
-            return await self._reconcile(workload, pods)
+            return await self._reconcile(workload, children)
         except (NotFound, Conflict, AlreadyExists):
             return None
 
@@ -114,16 +116,6 @@ class WorkloadController(LoopComponent[str], Generic[W]):
     async def _report(self, workload: W, status: StatusPart) -> None:
         meta, before = workload.metadata, workload.status
         await write_status(self._client, self._resource, meta, before, status)
-
-    def _free_names(self, workload: W, stem: str, count: int) -> Iterator[str]:
-        """Yield names of pods that do not exist: the same until they do."""
-        meta, numbers = workload.metadata, itertools.count()
-        while count > 0:
-            tail = f"-{suffix(meta.uid, str(next(numbers)))}"
-            name = stem[: _NAME_LIMIT - len(tail)] + tail
-            if self._pods.get(f"{meta.namespace}/{name}") is None:
-                count -= 1
-                yield name
 
     def _owner_uid(self, child: KubeObject) -> tuple[str, ...]:
         owner = child.metadata.controller
@@ -162,53 +154,116 @@ def pod_body(
     }
 
 
-# Deployments.
+# Deployments and ReplicaSets.
 
 
 _HASH: Final = "pod-template-hash"
 
 
-class DeploymentController(WorkloadController[ControlledDeployment]):
-    """Creates and deletes the pods of Deployments, and writes their statuses."""
+class ReplicaSetController(WorkloadController[ControlledReplicaSet, KubeletPod]):
+    """Creates and deletes the pods of ReplicaSets, and writes their statuses."""
 
     def __init__(self, context: ComponentContext) -> None:
-        super().__init__(DEPLOYMENTS, context)
+        super().__init__(REPLICA_SETS, PODS, context)
 
     async def _reconcile(
-        self, deployment: ControlledDeployment, pods: Sequence[KubeletPod], /
+        self, workload: ControlledReplicaSet, pods: Sequence[KubeletPod], /
     ) -> None:
-        spec, digest = deployment.spec, suffix(json.dumps(deployment.spec.template, sort_keys=True))
         active = [pod for pod in pods if not pod.is_finished and not pod.metadata.terminating]
-        new = [pod for pod in active if (pod.metadata.labels or {}).get(_HASH) == digest]
-        old = [pod for pod in active if pod not in new]
-        if not spec.paused:
-            recreates = spec.strategy.get("type") == "Recreate"
-            surplus = sorted(new, key=_is_ready)[: max(len(new) - spec.count, 0)]
-            if recreates or sum(map(_is_ready, new)) >= spec.count:
-                surplus += old
-            for pod in surplus:
-                await delete_seen(self._client, PODS, pod)
-            if not recreates or not old:
-                await self._grow(deployment, digest, spec.count - len(new))
-        await self._report(deployment, self._status(deployment, active, len(new)))
-
-    async def _grow(self, deployment: ControlledDeployment, digest: str, missing: int) -> None:
-        stem = f"{deployment.metadata.name}-{digest}"
-        for name in self._free_names(deployment, stem, missing):
+        ready = [pod for pod in active if pod.status.is_true(PodConditionType.READY)]
+        missing = workload.spec.count - len(active)
+        for pod in sorted(active, key=lambda pod: pod in ready)[: max(-missing, 0)]:
+            await delete_seen(self._client, PODS, pod)
+        for name in itertools.islice(self._names(workload), max(missing, 0)):
             body = pod_body(
-                DEPLOYMENTS,
-                deployment,
-                name=name,
-                labels={_HASH: digest},
-                spec=deployment.spec.template["spec"],
+                REPLICA_SETS, workload, name=name, labels={}, spec=workload.spec.template["spec"]
             )
             with suppress(AlreadyExists):
-                await self._create_pod(deployment, body, "")
+                await self._create_pod(workload, body, "")
+        status = replace(
+            workload.status,
+            observed_generation=workload.metadata.generation,
+            replicas=len(active),
+            ready_replicas=len(ready),
+            available_replicas=len(ready),
+        )
+        await self._report(workload, status)
+
+    def _names(self, workload: ControlledReplicaSet) -> Iterator[str]:
+        """Yield names of pods that do not exist: the same until they do."""
+        meta = workload.metadata
+        for number in itertools.count():
+            name = f"{meta.name}-{suffix(meta.uid, str(number))}"
+            if self._children.get(f"{meta.namespace}/{name}") is None:
+                yield name
+
+
+class DeploymentController(WorkloadController[ControlledDeployment, ControlledReplicaSet]):
+    """Creates and scales the ReplicaSets of Deployments, and writes their statuses."""
+
+    def __init__(self, context: ComponentContext) -> None:
+        super().__init__(DEPLOYMENTS, REPLICA_SETS, context)
+
+    async def _reconcile(
+        self, deployment: ControlledDeployment, owned: Sequence[ControlledReplicaSet], /
+    ) -> None:
+        meta, spec = deployment.metadata, deployment.spec
+        digest = suffix(json.dumps(spec.template, sort_keys=True))
+        new = next((each for each in owned if each.metadata.name == f"{meta.name}-{digest}"), None)
+        old = [each for each in owned if each is not new]
+        recreates = spec.strategy.get("type") == "Recreate"
+        if not spec.paused:
+            is_ready = new is not None and new.status.ready_replicas >= spec.count
+            for each in old if recreates or is_ready else ():
+                await self._scale(each, 0)
+            if not recreates or not any(each.status.replicas for each in old):
+                await self._grow(deployment, new, digest)
+        await self._report(deployment, self._status(deployment, new, owned))
+
+    async def _grow(
+        self, deployment: ControlledDeployment, new: ControlledReplicaSet | None, digest: str
+    ) -> None:
+        meta, spec = deployment.metadata, deployment.spec
+        if new is not None:
+            await self._scale(new, spec.count)
+            return
+        template = dict(spec.template)
+        pod_meta: dict[str, Any] = template.get("metadata") or {}
+        labels: dict[str, str] = {**(pod_meta.get("labels") or {}), _HASH: digest}
+        exact: dict[str, str] = {**(spec.selector.get("matchLabels") or {}), _HASH: digest}
+        body = {
+            "apiVersion": REPLICA_SETS.api_version,
+            "kind": REPLICA_SETS.kind,
+            "metadata": {
+                "name": f"{meta.name}-{digest}",
+                "namespace": meta.namespace,
+                "labels": labels,
+                "ownerReferences": [owner_reference(DEPLOYMENTS, meta)],
+            },
+            "spec": {
+                "replicas": spec.count,
+                "selector": {**spec.selector, "matchLabels": exact},
+                "template": {**template, "metadata": {**pod_meta, "labels": labels}},
+            },
+        }
+        await self._client.create(REPLICA_SETS, meta.namespace, body)
+
+    async def _scale(self, found: ControlledReplicaSet, count: int) -> None:
+        if found.spec.count != count:
+            meta = found.metadata
+            patch = {
+                "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
+                "spec": {"replicas": count},
+            }
+            await self._client.merge_patch(REPLICA_SETS, meta.namespace, meta.name, patch)
 
     def _status(
-        self, deployment: ControlledDeployment, active: Sequence[KubeletPod], updated: int
+        self,
+        deployment: ControlledDeployment,
+        new: ControlledReplicaSet | None,
+        owned: Sequence[ControlledReplicaSet],
     ) -> ReportedDeploymentStatus:
-        ready = sum(map(_is_ready, active))
+        ready = sum(each.status.ready_replicas for each in owned)
         enough = ready >= deployment.spec.count
         available = ConditionUpdate(
             "Available",
@@ -219,8 +274,8 @@ class DeploymentController(WorkloadController[ControlledDeployment]):
         return replace(
             deployment.status,
             observed_generation=deployment.metadata.generation,
-            replicas=len(active),
-            updated_replicas=updated,
+            replicas=sum(each.status.replicas for each in owned),
+            updated_replicas=new.status.replicas if new else 0,
             ready_replicas=ready,
             available_replicas=ready,
             conditions=with_conditions(
@@ -373,11 +428,11 @@ def _spec(
     }
 
 
-class StatefulSetController(WorkloadController[ControlledStatefulSet]):
+class StatefulSetController(WorkloadController[ControlledStatefulSet, KubeletPod]):
     """Creates, replaces and deletes the pods of StatefulSets, and writes their statuses."""
 
     def __init__(self, context: ComponentContext) -> None:
-        super().__init__(STATEFUL_SETS, context)
+        super().__init__(STATEFUL_SETS, PODS, context)
 
     async def _reconcile(
         self, stateful_set: ControlledStatefulSet, pods: Sequence[KubeletPod], /

@@ -26,6 +26,7 @@ from controller.devcluster.apiserver.kinds.stored import (
 )
 from controller.devcluster.apiserver.kinds.workloads import (
     DEPLOYMENTS,
+    REPLICA_SETS,
     STATEFUL_SETS,
     JobStrategy,
 )
@@ -191,6 +192,7 @@ def _group_resources(wall: Callable[[], datetime]) -> list[ApiResource]:
     return [
         apps("controllerrevisions", "ControllerRevision", Strategy()),
         apps("deployments", "Deployment", DEPLOYMENTS, "deploy", **_ALL),
+        apps("replicasets", "ReplicaSet", REPLICA_SETS, "rs", **_ALL),
         apps("statefulsets", "StatefulSet", STATEFUL_SETS, "sts", **_ALL),
         _kind("batch", "jobs", "Job", JobStrategy(), fields=_JOB_FIELDS, **_ALL),
         _kind("coordination.k8s.io", "leases", "Lease", _put()),

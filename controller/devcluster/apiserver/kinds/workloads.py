@@ -53,6 +53,7 @@ DEPLOYMENTS = WorkloadStrategy(
         "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
     },
 )
+REPLICA_SETS = WorkloadStrategy(replicas=1)
 STATEFUL_SETS = WorkloadStrategy(
     replicas=1,
     revisionHistoryLimit=10,

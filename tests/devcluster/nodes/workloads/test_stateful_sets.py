@@ -1,4 +1,4 @@
-"""StatefulSets keep the names of their pods; Deployments replace theirs with a new template."""
+"""StatefulSets keep the names of their pods; Deployments roll from one ReplicaSet to the next."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.devcluster.nodes.objects import (
     DEPLOYMENTS,
+    REPLICA_SETS,
     STATEFUL_SETS,
     ControlledStatefulSet,
 )
@@ -21,6 +22,7 @@ from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.devcluster.nodes.workloads import (
     REVISION_LABEL,
     DeploymentController,
+    ReplicaSetController,
     StatefulSetController,
     claim_bodies,
     numbered_pod,
@@ -213,7 +215,7 @@ async def deploying(world: World) -> AsyncGenerator[None]:
         rng=random.Random(2),
         settings=NodeSettings(),
         components=COMPONENTS,
-        others=[DeploymentController],
+        others=[ReplicaSetController, DeploymentController],
     ):
         yield
 
@@ -279,3 +281,4 @@ async def test_all_of_it_goes_with_the_deployment(world: World):
         await world.user.delete(DEPLOYMENTS, "default", "d", propagation="Background")
         await asyncio.sleep(10)
         assert await images(world) == []
+        assert (await world.user.list(REPLICA_SETS, "default")).items == []
