@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 
 from benchmarks.virtual import run_virtual
-from controller.devcluster.nodes import NodeSettings
 from controller.runtime.settings import configure_logging
+from devcluster.nodes import NodeSettings
 from tests.integration.harness import OPERATOR, embedded_world
 
 CLUSTERS = 100

@@ -30,11 +30,11 @@ from benchmarks.planes import (
     real_plane,
 )
 from benchmarks.virtual import run_virtual
-from controller.devcluster.apiserver import StoredEvent
 from controller.kube.transport import RawResponse, Request, Transport
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.cluster import RayClusterKind
 from controller.runtime.settings import Settings, configure_logging
+from devcluster.apiserver import StoredEvent
 from tests.integration.harness import OPERATOR, World, embedded_world, example_cluster
 from tests.lab.control_plane import SERVERS
 from tests.lab.programs import why_missing

@@ -11,8 +11,8 @@ import time
 
 from msgspec import Struct
 
-from controller.devcluster.nodes import NodeSettings
 from controller.runtime.settings import configure_logging
+from devcluster.nodes import NodeSettings
 from tests.integration.crowds import DEAD, LIVE, Crowd
 from tests.integration.harness import embedded_world
 

@@ -40,8 +40,6 @@ from benchmarks.drained_work import (
 )
 from benchmarks.process_nodes import RunningPlane, process_nodes
 from controller.apimachinery.conditions import find_condition
-from controller.command.development.demos import serve_client
-from controller.command.development.demos.traffic import Traffic
 from controller.kube.errors import KubeError
 from controller.kube.objects import Pod
 from controller.kube.resources import CONFIG_MAPS, PODS, SERVICES
@@ -50,6 +48,8 @@ from controller.ray.api.names import DASHBOARD_PORT
 from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.runtime.settings import configure_logging
+from demos import serve_client
+from demos.traffic import Traffic
 from tests.lab.control_plane import SERVERS
 from tests.lab.programs import path_of, why_missing
 from tests.lab.running import running

@@ -18,11 +18,11 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from controller.devcluster.apiserver import ApiServer
 from controller.kube.http import HttpTransport
 from controller.kube.kubeconfig import load_credentials
 from controller.kube.resources import NAMESPACES
 from controller.kube.transport import RawResponse, Request, Transport
+from devcluster.apiserver import ApiServer
 from tests.integration.harness import World, install_crds
 from tests.lab.control_plane import SERVERS, control_plane
 from tests.lab.programs import why_missing

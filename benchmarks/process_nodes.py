@@ -17,14 +17,14 @@ from msgspec import Struct
 
 from benchmarks.planes import real_plane
 from controller.command.development.process_node import images_for
-from controller.devcluster.nodes import NodeSettings, run_nodes
-from controller.devcluster.nodes.components import ComponentContext
-from controller.devcluster.nodes.pods import KubeletPod
-from controller.devcluster.processes.isolation import select_isolation
-from controller.devcluster.processes.kubelet import ComponentGroup, ProcessKubelet
-from controller.devcluster.processes.network import ServiceNetwork
-from controller.devcluster.processes.output import Outputs
 from controller.kube.resources import NODES
+from devcluster.nodes import NodeSettings, run_nodes
+from devcluster.nodes.components import ComponentContext
+from devcluster.nodes.pods import KubeletPod
+from devcluster.processes.isolation import select_isolation
+from devcluster.processes.kubelet import ComponentGroup, ProcessKubelet
+from devcluster.processes.network import ServiceNetwork
+from devcluster.processes.output import Outputs
 from tests.integration.harness import World
 from tests.lab.control_plane import ControlPlane, control_plane
 

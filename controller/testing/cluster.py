@@ -19,8 +19,6 @@ from controller.apimachinery.object_schema import (
     ObjectSchema,
     parse_schemas,
 )
-from controller.devcluster.apiserver import ApiServer
-from controller.devcluster.nodes import run_nodes
 from controller.kube.client import Client
 from controller.kube.transport import Transport
 from controller.runtime.election import Election
@@ -28,6 +26,8 @@ from controller.runtime.kind import Kind
 from controller.runtime.operator import Operator
 from controller.runtime.settings import Settings
 from controller.testing.faults import FaultyTransport, Rule
+from devcluster.apiserver import ApiServer
+from devcluster.nodes import run_nodes
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -24,10 +24,10 @@ from msgspec import Struct
 
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.manifests import load
-from controller.devcluster.nodes import NodeSettings
 from controller.kube.client import Client
 from controller.kube.resources import CONFIG_MAPS, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, custom_resource_definitions
+from devcluster.nodes import NodeSettings
 from tests.chart.helm import CHART, ROOT
 from tests.chart.prometheus import JOB, NAMESPACE, PROMETHEUS
 from tests.chart.running_prometheus import Prometheus, leave_a_lease, prometheus

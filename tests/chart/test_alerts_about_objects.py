@@ -13,11 +13,11 @@ from prometheus_client import CollectorRegistry
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.operator import collect_objects
-from controller.devcluster.nodes import NodeSettings
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, RAYSERVICES, FeatureGates
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS
 from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.dashboard.metrics import DashboardCollector
+from devcluster.nodes import NodeSettings
 from tests.chart.prometheus import needs_promtool
 from tests.chart.provoked import Scrapes, firing, start
 from tests.integration.fleets import fleet_manifest

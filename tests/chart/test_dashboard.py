@@ -13,8 +13,8 @@ import pytest
 
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.manifests import load
-from controller.devcluster.nodes import NodeSettings
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
+from devcluster.nodes import NodeSettings
 from tests.chart.helm import CHART, ROOT, needs_helm, rendered
 from tests.chart.prometheus import JOB, NAMESPACE, alerts, needs_prometheus, unknown_in
 from tests.chart.running_prometheus import leave_a_lease, prometheus

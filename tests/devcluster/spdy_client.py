@@ -8,7 +8,7 @@ import zlib
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
-from controller.devcluster.apiserver.spdy import (
+from devcluster.apiserver.spdy import (
     DATA,
     DICTIONARY,
     FIN,

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.devcluster.logs import SimulatedLogs
+from devcluster.logs import SimulatedLogs
 from tests.devcluster.apiserver.support import EmbeddedApi, pod
 
 START = "2026-01-01T00:00:00Z"

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from controller.devcluster.apiserver.builtin_types import table
 from controller.kaito.api.definitions import kaito_definitions
 from controller.ray.api.definitions import custom_resource_definitions
 from controller.runtime.definitions import FIELDS_KNOWN
+from devcluster.apiserver.builtin_types import table
 
 KINDS = {"pod": "Pod", "service": "Service"}
 

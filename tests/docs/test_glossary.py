@@ -20,7 +20,7 @@ NAMES = sorted({name for cell in NAMED.findall(PAGE) for name in re.findall(r"`(
 
 @cache
 def symbols() -> frozenset[str]:
-    packages = ("workqueue", "informers", "controller")
+    packages = ("workqueue", "informers", "controller", "devcluster", "demos")
     paths = [path for package in packages for path in (ROOT / package).rglob("*.py")]
     return frozenset().union(*map(symbols_of, paths))
 

@@ -15,7 +15,9 @@ from scripts import site_pages
 from tests.docs.licences import pinned
 from tests.docs.tree import PAGES, ROOT, lines_with_digits, text_files
 
-FOLDERS = "controller|informers|workqueue|tests|docs|examples|charts|scripts|benchmarks"
+FOLDERS = (
+    "controller|devcluster|demos|informers|workqueue|tests|docs|examples|charts|scripts|benchmarks"
+)
 NAMED = re.compile(rf"`((?:{FOLDERS})/[\w/.-]*)(?:::([\w.]+))?`")
 LINK = re.compile(r"\]\((?!http)([^)#]*)(?:#([^)]+))?\)")
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -85,7 +87,7 @@ MOST = 60
 FAMILIES = ("INF", "WQ", "EXP", "LE", "MGR", "CTL", "THR", "EVT", "NET", "KAI")
 CITATION = re.compile(rf"\b(?:{'|'.join(FAMILIES)})-\d+")
 ROW = re.compile(r'^\| <a id="([a-z]+-\d+)"></a>([A-Z]+-\d+) \|', re.MULTILINE)
-PRODUCT = ("workqueue", "informers", "controller")
+PRODUCT = ("workqueue", "informers", "controller", "devcluster", "demos")
 UNRESOLVABLE = re.compile(
     r"\bDESIGN \d|\b[Tt]raps? \d+|spec/[\w-]+\.md|\b[Ss]ection \d+(?:\.\d+)?\b|\(D\d+\)"
 )

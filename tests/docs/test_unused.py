@@ -14,7 +14,7 @@ import pytest
 
 from tests.docs.tree import ROOT
 
-PRODUCT = ("workqueue", "informers", "controller")
+PRODUCT = ("workqueue", "informers", "controller", "devcluster", "demos")
 CALLED_FROM_OUTSIDE = {
     "do_GET": "by the base class, for each request",
     "do_POST": "by the base class, for each request",

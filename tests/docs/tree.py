@@ -8,8 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (
-    "workqueue", "informers", "controller", "tests", "docs", "benchmarks", "examples", "scripts",
-    "charts",
+    "workqueue", "informers", "controller", "devcluster", "demos", "tests", "docs", "benchmarks",
+    "examples", "scripts", "charts",
 )  # fmt: skip
 SUFFIXES = {".py", ".md", ".toml", ".yaml", ".yml", ".sh", ""}
 DIGIT = re.compile(r"\d")

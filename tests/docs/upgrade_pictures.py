@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, labels
 from controller.testing.virtual_time import VirtualLoop
+from devcluster.apiserver.store import StoredEvent
 from tests.integration.fleets import NEW, Fleets
 from tests.integration.harness import embedded_world
 from tests.integration.rayservices import Services, service_manifest, with_image

@@ -21,11 +21,11 @@ import msgspec
 import pytest
 
 from controller.command.development.embedded_cluster import embedded_cluster
-from controller.devcluster.nodes import NodeSettings
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
 from controller.kube.resources import NAMESPACES, PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, custom_resource_definitions
+from devcluster.nodes import NodeSettings
 from tests.integration.harness import example_cluster
 
 BINARY = os.environ.get("KUBERAY_OPERATOR", "")

@@ -13,8 +13,8 @@ from prometheus_client.samples import Sample
 
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.manifests import load
-from controller.devcluster.nodes import NodeSettings
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, custom_resource_definitions
+from devcluster.nodes import NodeSettings
 from tests.e2e.processes import ROOT, manta, until, write_kubeconfig
 from tests.ports import free_port
 

@@ -15,9 +15,9 @@ import pytest
 
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.development.runs import DevContext
-from controller.devcluster.nodes import NodeSettings
 from controller.kube.resources import PODS
 from controller.ray.api import custom_resource_definitions
+from devcluster.nodes import NodeSettings
 from tests.e2e.processes import (
     ROOT,
     manta,

@@ -14,9 +14,9 @@ import pytest
 
 from controller.command.development.embedded_cluster import embedded_cluster
 from controller.command.manifests import load
-from controller.devcluster.nodes import NodeSettings
 from controller.kube.resources import SECRETS
 from controller.ray.api import RAYJOBS, custom_resource_definitions
+from devcluster.nodes import NodeSettings
 from tests.e2e.processes import ROOT, manta, until, write_kubeconfig
 from tests.ports import free_port
 

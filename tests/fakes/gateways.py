@@ -9,18 +9,18 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.devcluster.gateway import (
+from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
+from controller.kube.objects import Gateway, HTTPRoute
+from controller.kube.resources import CRDS
+from controller.testing.cluster import Cluster
+from devcluster.gateway import (
     CONTROLLER_NAME,
     GATEWAY_CLASSES,
     GatewayController,
     Listening,
     gateway_api_definitions,
 )
-from controller.devcluster.nodes.components import ComponentContext, NodeCaches, NodeSettings
-from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
-from controller.kube.objects import Gateway, HTTPRoute
-from controller.kube.resources import CRDS
-from controller.testing.cluster import Cluster
+from devcluster.nodes.components import ComponentContext, NodeCaches, NodeSettings
 
 CLASS = "example"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from controller.devcluster.apiserver import ApiServer
+from devcluster.apiserver import ApiServer
 
 
 class Backup:

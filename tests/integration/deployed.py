@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 import yaml
 
 from controller.command.development.embedded_cluster import embedded_cluster
-from controller.devcluster.apiserver.authorization import Attributes
-from controller.devcluster.nodes import NodeSettings
 from controller.kube.client import Client
 from controller.kube.kubeconfig import load_credentials
 from controller.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
+from devcluster.apiserver.authorization import Attributes
+from devcluster.nodes import NodeSettings
 from tests.chart.helm import ROOT, only
 from tests.integration.harness import REAL_KUBECONFIG, real_world
 

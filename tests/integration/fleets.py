@@ -6,7 +6,6 @@ import copy
 import re
 from typing import Any
 
-from controller.devcluster.apiserver import StoredEvent
 from controller.kube.errors import NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
@@ -14,6 +13,7 @@ from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayclusterfleet import RAYCLUSTERFLEETS, RayClusterFleet
 from controller.ray.cluster import RayClusterKind
 from controller.ray.fleet import RayClusterFleetKind
+from devcluster.apiserver import StoredEvent
 from tests.integration.harness import RunningOperator, World, example_cluster
 
 OLD, NEW, THIRD = ("rayproject/ray:2.52.0", "rayproject/ray:2.53.0", "rayproject/ray:2.54.0")

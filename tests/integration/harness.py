@@ -23,9 +23,6 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from controller.apimachinery.conditions import find_condition
-from controller.devcluster.apiserver import ApiServer
-from controller.devcluster.apiserver.objects import new_uid
-from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.http import HttpTransport
 from controller.kube.kubeconfig import load_credentials
@@ -40,6 +37,9 @@ from controller.runtime.kind import Kind
 from controller.runtime.settings import Settings
 from controller.testing.cluster import Cluster, RunningOperator, embedded_server, virtual_wall
 from controller.testing.faults import FaultyTransport, Rule
+from devcluster.apiserver import ApiServer
+from devcluster.apiserver.objects import new_uid
+from devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
 from informers import Codec, HistoryChanged, SharedInformer
 from tests.informers.doubles import EventHandler
 from tests.lab.session import own_kubeconfig

@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from controller.devcluster.apiserver import StoredEvent
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS, InferenceSet
 from controller.kaito.api.options import KaitoOptions
@@ -16,6 +15,7 @@ from controller.kaito.inferenceset.kind import InferenceSetKind
 from controller.kube.errors import Conflict, NotFound
 from controller.kube.objects import KubeObject
 from controller.kube.resources import Resource
+from devcluster.apiserver import StoredEvent
 from tests.integration.harness import RunningOperator, World, install_crds
 from tests.integration.workspaces import INSTANCE
 from tests.kaito.support import inference

@@ -9,11 +9,11 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from controller.devcluster.nodes import NodeSettings, run_nodes
-from controller.devcluster.nodes.pods import KubeletPod
-from controller.devcluster.nodes.simulated_kubelet import SimulatedKubelet
 from controller.kube.objects import Pod
 from controller.kube.resources import NODES
+from devcluster.nodes import NodeSettings, run_nodes
+from devcluster.nodes.pods import KubeletPod
+from devcluster.nodes.simulated_kubelet import SimulatedKubelet
 from tests.integration.harness import REAL_KUBECONFIG, World, example_cluster, real_world
 from tests.lab.control_plane import NODE_CONTROLLERS, plane_in
 

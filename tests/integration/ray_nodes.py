@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from controller.apimachinery.conditions import parse_rfc3339
-from controller.devcluster.simulated_ray import NodePod
 from controller.kube.objects import Pod
+from devcluster.simulated_ray import NodePod
 from tests.integration.harness import World, is_ready, role
 from tests.ray.dashboard.simulated import Incarnation
 

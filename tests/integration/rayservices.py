@@ -13,7 +13,6 @@ from typing import Any
 import yaml
 
 from controller.command.kinds import KindSettings, kinds_of
-from controller.devcluster.simulated_serve import SimulatedServe
 from controller.kube.errors import NotFound
 from controller.kube.objects import Pod
 from controller.kube.resources import SERVICES
@@ -22,6 +21,7 @@ from controller.ray.api.rayservice import RAYSERVICES, RayService
 from controller.ray.dashboard import Head
 from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.settings import RaySettings
+from devcluster.simulated_serve import SimulatedServe
 from tests.integration.harness import EXAMPLES, RunningOperator, World, cluster_of, is_ready, role
 from tests.ray.dashboard.simulated import Incarnation, SimulatedRay
 

@@ -9,8 +9,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.devcluster.apiserver.store import StoredEvent
-from controller.devcluster.simulated_ray import SimulatedNodes
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, RayCluster, labels
@@ -18,6 +16,8 @@ from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.pods.hashes import template_digest
 from controller.ray.settings import RaySettings
+from devcluster.apiserver.store import StoredEvent
+from devcluster.simulated_ray import SimulatedNodes
 from tests.integration.harness import RunningOperator, World, example_cluster
 from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays

@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Callable
 
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api.rayservice import RAYSERVICES
+from devcluster.apiserver.store import StoredEvent
 from tests.simulation.service_referee import ROLES, ServiceHistory, ServiceReferee
 
 

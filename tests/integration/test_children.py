@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.errors import AlreadyExists, NotFound, PathNotFound
 from controller.kube.resources import (
     CLAIMS,
@@ -26,6 +25,7 @@ from controller.kube.resources import (
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.names import COLLECTOR
 from controller.testing.faults import LostRequest, LostResponse, on_write
+from devcluster.apiserver.store import StoredEvent
 from tests.integration.harness import OPERATOR, World, example_cluster
 
 Json = dict[str, Any]

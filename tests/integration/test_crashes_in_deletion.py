@@ -12,9 +12,9 @@ from functools import partial
 import pytest
 from msgspec import Struct
 
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.resources import JOBS
 from controller.testing.faults import Lag, Rule
+from devcluster.apiserver.store import StoredEvent
 from tests.integration.harness import RunningOperator, World, embedded_world, role
 from tests.integration.sweeps import Disturbance, Kill, Sweep, at_each_fault, at_each_kill
 from tests.integration.test_deletion import FINALIZER, cleaners, delete, heads, ready_cluster

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.apiserver.authorization import Attributes
 from controller.kube.errors import StatusError
 from controller.kube.resources import DISRUPTION_BUDGETS, PODS
 from controller.ray.api import RAYCLUSTERS
@@ -18,6 +17,7 @@ from controller.ray.api.rayjob import RAYJOBS
 from controller.ray.cluster import RayClusterKind
 from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.job import RayJobKind
+from devcluster.apiserver.authorization import Attributes
 from tests.integration.harness import OPERATOR, embedded_world
 from tests.integration.rays import Rays
 from tests.integration.test_idle_clusters import Idle, options

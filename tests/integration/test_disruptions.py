@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.nodes import NodeSettings
 from controller.kube.objects import Pod
 from controller.kube.resources import NODES, PODS
 from controller.ray.settings import RaySettings
+from devcluster.nodes import NodeSettings
 from tests.integration.harness import embedded_world
 from tests.integration.rayservices import Services, asked, service_manifest
 from tests.integration.rolling import RollingWorld, rolling_manifest

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
+from devcluster.apiserver.store import StoredEvent
 from tests.integration.harness import embedded_world
 from tests.integration.rolling import RollingWorld, rolling_manifest
 

@@ -15,8 +15,6 @@ import yaml
 from controller.command.kinds import KindSettings, kinds_of, kinds_to_plan
 from controller.command.planning.offline import empty_cluster, open_definitions
 from controller.command.planning.planner import Planner
-from controller.devcluster.apiserver import StoredEvent
-from controller.devcluster.karpenter import ClaimBehaviour, node_claim_definition
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inference_pool import INFERENCE_POOLS
@@ -30,6 +28,8 @@ from controller.kube.errors import KubeError
 from controller.kube.resources import STATEFUL_SETS
 from controller.ray.api import FeatureGates
 from controller.runtime.kind import Kind
+from devcluster.apiserver import StoredEvent
+from devcluster.karpenter import ClaimBehaviour, node_claim_definition
 from tests.integration.harness import World, install_crds
 from tests.integration.inferencesets import SUCCEEDED, InferenceSets, served, set_manifest
 from tests.integration.test_rights import RULES, Rights

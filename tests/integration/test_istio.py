@@ -13,9 +13,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from controller.devcluster.processes.isolation import build_library
 from controller.kube.objects import Pod
 from controller.kube.resources import GATEWAYS, HTTP_ROUTES
+from devcluster.processes.isolation import build_library
 from tests.integration.harness import cluster_of, is_ready, real_world
 from tests.integration.incremental import ROUTE, incremental_manifest
 from tests.integration.istio import CLASS, GATEWAY_NAME, Istio, running_istio, why_not

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.apiserver.authorization import Attributes
 from controller.kube.resources import NETWORK_POLICIES
 from controller.ray.api import RAYCLUSTERS, FeatureGates
 from controller.ray.cluster import RayClusterKind
 from controller.ray.settings import RaySettings
+from devcluster.apiserver.authorization import Attributes
 from tests.integration.harness import OPERATOR, World, example_cluster
 
 Json = dict[str, Any]

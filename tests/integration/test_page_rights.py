@@ -8,11 +8,11 @@ import pytest
 
 from controller.command.status.page_server import PageServer, Reviewed, Viewer
 from controller.command.status.reading import EVENTS, KINDS, read
-from controller.devcluster.apiserver.authentication import TokenIssuer
-from controller.devcluster.apiserver.authorization import Rbac
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from devcluster.apiserver.authentication import TokenIssuer
+from devcluster.apiserver.authorization import Rbac
 from tests.fakes.monitoring import serving
 from tests.integration.harness import World
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from controller.apimachinery.conditions import find_condition
-from controller.devcluster.nodes import run_nodes
-from controller.devcluster.nodes.workloads import StatefulSetController
 from controller.kube.resources import PODS
 from controller.testing.faults import ErrorResponse, Rule
+from devcluster.nodes import run_nodes
+from devcluster.nodes.workloads import StatefulSetController
 from tests.integration.harness import World, embedded_world
 from tests.integration.rays import Rays
 from tests.integration.test_deletion import delete, ready_cluster, redis_cluster, told

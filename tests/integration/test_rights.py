@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.devcluster.apiserver.authorization import Attributes
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import Forbidden
 from controller.kube.http import HttpTransport
@@ -17,6 +16,7 @@ from controller.kube.kubeconfig import load_credentials
 from controller.kube.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from controller.kube.transport import Transport
 from controller.ray.api import RAYCLUSTERS
+from devcluster.apiserver.authorization import Attributes
 from tests.integration.harness import OPERATOR, REAL_KUBECONFIG, World, example_cluster
 
 pytestmark = pytest.mark.slow

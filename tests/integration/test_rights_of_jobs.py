@@ -18,8 +18,6 @@ import pytest
 import yaml
 
 from controller.command.kinds import KindSettings, kinds_of
-from controller.devcluster.apiserver.authorization import Attributes
-from controller.devcluster.logs import SimulatedLogs
 from controller.kube.transport import Transport
 from controller.ray.api import RAYJOBS
 from controller.ray.api.raycronjob import RAYCRONJOBS
@@ -28,6 +26,8 @@ from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.dashboard.responses import JobStatus
 from controller.ray.settings import PERMISSIONS
 from controller.testing.faults import JournalEntry
+from devcluster.apiserver.authorization import Attributes
+from devcluster.logs import SimulatedLogs
 from tests.integration.definitions import put_in_place
 from tests.integration.harness import OPERATOR, RunningOperator, World
 from tests.integration.rays import Rays, job_manifest

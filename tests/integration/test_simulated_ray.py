@@ -22,10 +22,6 @@ from controller.command.development.embedded_cluster import (
     simulated_kubelet,
 )
 from controller.command.kinds import KindSettings, kinds_of
-from controller.devcluster.apiserver.authentication import TokenIssuer
-from controller.devcluster.gateway import gateway_api_definitions
-from controller.devcluster.nodes import NodeSettings, run_nodes
-from controller.devcluster.nodes.workloads import StatefulSetController
 from controller.kube.errors import AlreadyExists
 from controller.kube.resources import JOBS, PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, FeatureGates
@@ -34,6 +30,10 @@ from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.dashboard.client import Connector
 from controller.testing.cluster import embedded_server, virtual_wall
+from devcluster.apiserver.authentication import TokenIssuer
+from devcluster.gateway import gateway_api_definitions
+from devcluster.nodes import NodeSettings, run_nodes
+from devcluster.nodes.workloads import StatefulSetController
 from tests.integration.cert_manager import install_cert_manager
 from tests.integration.harness import EXAMPLES, World, example_cluster, install_crds, role
 from tests.integration.rays import job_manifest

@@ -16,10 +16,10 @@ from controller.apimachinery.conditions import find_condition, is_true
 from controller.command.development.dev import live_overview, picture
 from controller.command.status.reading import EVENTS, KINDS, read, watching
 from controller.command.status.run import StatusOptions, print_status
-from controller.devcluster.apiserver import Attributes
 from controller.kube.errors import KubeError
 from controller.kube.resources import CRDS
 from controller.ray.api import RAYCLUSTERS
+from devcluster.apiserver import Attributes
 from tests.integration.harness import World, example_cluster
 from tests.integration.rays import Rays
 

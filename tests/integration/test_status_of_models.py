@@ -13,12 +13,12 @@ from controller.command.status.objects import model_cause
 from controller.command.status.reading import MODEL_CHILDREN
 from controller.command.status.run import StatusOptions, print_status
 from controller.command.status.why import WhyOptions, explain
-from controller.devcluster.karpenter import ClaimBehaviour
-from controller.devcluster.nodes import ANNOTATION_PREFIX
 from controller.kaito.api.definitions import inference_set_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kube.resources import CRDS, PODS
 from controller.ray.api import FeatureGates
+from devcluster.karpenter import ClaimBehaviour
+from devcluster.nodes import ANNOTATION_PREFIX
 from tests.integration.harness import World
 from tests.integration.inferencesets import set_manifest
 from tests.integration.test_page import page, text

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.apiserver.messages import ApiResponse
-from controller.devcluster.apiserver.status import bad_request
 from controller.kaito.api import labels
 from controller.kaito.lookups.huggingface import WorkspaceLookups
 from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kube.resources import PODS
+from devcluster.apiserver.messages import ApiResponse
+from devcluster.apiserver.status import bad_request
 from tests.integration.harness import RunningOperator, World
 from tests.integration.workspaces import Workspaces, opened, served
 

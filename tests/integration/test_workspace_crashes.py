@@ -13,7 +13,6 @@ from typing import Any, TypeAlias, TypeVar
 
 import pytest
 
-from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODES
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import Resource
@@ -29,6 +28,7 @@ from controller.testing.faults import (
     Rule,
 )
 from controller.testing.journal import JournalEntry
+from devcluster.karpenter import ClaimBehaviour
 from tests.integration.harness import RunningOperator, World, embedded_world
 from tests.integration.sweeps import Disturbance, Sweep, at_each_fault
 from tests.integration.workspaces import Cloud, Workspaces, opened

@@ -12,11 +12,11 @@ from functools import partial
 
 import pytest
 
-from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NODES
 from controller.kaito.api.workspace import WORKSPACES
 from controller.testing.faults import Lag, Rule
 from controller.testing.journal import JournalEntry
+from devcluster.karpenter import ClaimBehaviour
 from tests.integration.harness import RunningOperator, embedded_world
 from tests.integration.sweeps import Disturbance, Sweep, at_each_fault
 from tests.integration.test_workspace_crashes import late_lost_or_repeated

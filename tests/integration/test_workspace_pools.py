@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from controller.apimachinery.metadata import OWNER_UID
-from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import NODES
+from devcluster.karpenter import ClaimBehaviour
 from tests.integration.harness import World
 from tests.integration.test_rights import RULES, Rights
 from tests.integration.workspace_pools import PoolWorkspaces, definitions, opened

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from controller.devcluster.karpenter import ClaimBehaviour, node_claim_definition
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.options import KaitoOptions
@@ -21,6 +20,7 @@ from controller.kaito.inferenceset.kind import InferenceSetKind
 from controller.kaito.presets.gpus import find_instance_type
 from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kube.resources import CLAIMS, CONFIG_MAPS, NODES, SECRETS, Resource
+from devcluster.karpenter import ClaimBehaviour, node_claim_definition
 from tests.integration.harness import World, install_crds
 from tests.integration.workspaces import Cloud, Workspaces, opened, served
 from tests.kaito.examples import REFUSED, cases, documents, need_samples, options_of

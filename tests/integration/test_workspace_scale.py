@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from controller.devcluster.karpenter import ClaimBehaviour
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.workspace.kind import WorkspaceKind
 from controller.runtime.executor import Executor
 from controller.runtime.settings import Settings
 from controller.testing.faults import DelayedResponse, Rule
+from devcluster.karpenter import ClaimBehaviour
 from tests.integration.harness import OPERATOR, RunningOperator, embedded_world
 from tests.integration.workspaces import Cloud, Workspaces, opened
 

@@ -7,9 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from controller.devcluster.apiserver import StoredEvent
-from controller.devcluster.karpenter import node_claim_definition
-from controller.devcluster.nodes.components import Component, ComponentContext
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import workspace_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
@@ -17,6 +14,9 @@ from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS, NodePool
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.provisioning.nodes import node_pool_name
 from controller.kube.errors import NotFound
+from devcluster.apiserver import StoredEvent
+from devcluster.karpenter import node_claim_definition
+from devcluster.nodes.components import Component, ComponentContext
 from tests.fakes.karpenter.node_pools import (
     SimulatedPools,
     SimulatedProvider,

@@ -10,15 +10,6 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.devcluster.apiserver import StoredEvent
-from controller.devcluster.karpenter import (
-    ClaimBehaviour,
-    ProvisionedClaim,
-    SimulatedProvisioner,
-    node_claim_definition,
-)
-from controller.devcluster.nodes import run_nodes
-from controller.devcluster.nodes.components import Component, ComponentContext
 from controller.kaito.api import labels
 from controller.kaito.api.definitions import workspace_definition
 from controller.kaito.api.inferenceset import INFERENCE_SETS
@@ -29,6 +20,15 @@ from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kube.errors import KubeError, NotFound, PathNotFound
 from controller.kube.objects import StatefulSet
 from controller.kube.resources import CRDS, STATEFUL_SETS, Resource
+from devcluster.apiserver import StoredEvent
+from devcluster.karpenter import (
+    ClaimBehaviour,
+    ProvisionedClaim,
+    SimulatedProvisioner,
+    node_claim_definition,
+)
+from devcluster.nodes import run_nodes
+from devcluster.nodes.components import Component, ComponentContext
 from tests.integration.harness import RunningOperator, World, install_crds, kept_running
 from tests.kaito.support import inference
 

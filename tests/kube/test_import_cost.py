@@ -72,7 +72,7 @@ NOT_OF_A_START = (
     "aiohttp.web_app",
     "controller.command.development",
     "controller.command.planning",
-    "controller.devcluster",
+    "devcluster",
     "controller.kaito",
     "cryptography",
     "frozenlist._frozenlist",

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from tests.mutation.packages import ROOT, Package
 
-SOURCES = ("workqueue", "informers", "controller")
+SOURCES = ("workqueue", "informers", "controller", "devcluster", "demos")
 COPIED = ("benchmarks", "charts", "docs", "examples")
 """What tests read besides."""
 

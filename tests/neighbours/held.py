@@ -10,7 +10,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 OTHERS = (
-    "asyncio", "controller.devcluster", "controller.testing", "prometheus_client", "tests"
+    "asyncio", "devcluster", "controller.testing", "prometheus_client", "tests"
 )  # fmt: skip
 """Packages of what is not looked at: the event loop, metrics, whose labels have few values, and the
 world of the test."""

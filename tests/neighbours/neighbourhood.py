@@ -16,8 +16,6 @@ from msgspec.structs import replace
 
 from controller.command.kinds import KindSettings, kinds_of
 from controller.command.operator import collect_orphans
-from controller.devcluster.apiserver import ApiServer, StoredEvent
-from controller.devcluster.karpenter import node_claim_definition, node_name
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kaito.api.inferenceset import INFERENCE_SETS
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
@@ -35,6 +33,8 @@ from controller.ray.dashboard import Head
 from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.settings import CERT_MANAGER
 from controller.testing.faults import EventFault, RequestFault, Rule
+from devcluster.apiserver import ApiServer, StoredEvent
+from devcluster.karpenter import node_claim_definition, node_name
 from tests.fakes.karpenter.node_pools import node_class_definition, node_pool_definition
 from tests.integration.harness import OPERATOR, RunningOperator, World, embedded_world, neighbour
 from tests.integration.ray_nodes import RayNodesOfWorld

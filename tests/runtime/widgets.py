@@ -24,8 +24,6 @@ from prometheus_client import CollectorRegistry
 
 from controller.apimachinery.conditions import ConditionSet
 from controller.apimachinery.metadata import child_name, owner_reference
-from controller.devcluster.apiserver import ApiServer
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.objects import KubeObject, View
 from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
 from controller.kube.transport import Request, Transport
@@ -46,6 +44,8 @@ from controller.runtime.plan import (
 from controller.runtime.settings import Settings
 from controller.testing.cluster import Cluster, RunningOperator, embedded_server, virtual_wall
 from controller.testing.faults import Rule
+from devcluster.apiserver import ApiServer
+from devcluster.apiserver.store import StoredEvent
 
 LABEL = "widget"
 OPERATOR = "widget-operator"

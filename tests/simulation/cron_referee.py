@@ -15,11 +15,11 @@ from typing import Any
 from msgspec import Struct
 
 from controller.apimachinery.conditions import parse_rfc3339
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api import RAYJOBS
 from controller.ray.api.raycronjob import RAYCRONJOBS
 from controller.ray.cronjob.observe import CronJobObservation
 from controller.runtime.plan import Create, Delete, Plan
+from devcluster.apiserver.store import StoredEvent
 from tests.simulation.referee import ACTOR, LATE
 
 Object = dict[str, Any]

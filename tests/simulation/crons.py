@@ -10,11 +10,11 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.errors import KubeError
 from controller.ray.api import RAYJOBS
 from controller.ray.api.definitions import ray_definition
 from controller.ray.api.raycronjob import RAYCRONJOBS
+from devcluster.apiserver.store import StoredEvent
 from tests.integration.harness import World, example_cluster, install_crds
 from tests.simulation import scenario as s
 from tests.simulation.cron_referee import CronReferee, end_of, owner_uid, tick_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api import labels
+from devcluster.apiserver.store import StoredEvent
 from tests.integration.harness import World
 from tests.simulation.idle import NOTICED, IdleOfLife, is_ending
 from tests.simulation.referee import ACTOR, LATE

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from controller.devcluster.apiserver.store import StoredEvent
+from devcluster.apiserver.store import StoredEvent
 from tests.integration.harness import World, cluster_of, is_ready
 from tests.integration.rays import Rays
 from tests.ray.dashboard.simulated import Incarnation

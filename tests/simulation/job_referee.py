@@ -13,12 +13,12 @@ from typing import Any
 from msgspec import Struct
 
 from controller.apimachinery.conditions import READY, find_condition
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.api.labels import CLUSTER, HEAD, NODE_TYPE
 from controller.ray.dashboard.responses import JobStatus
 from controller.ray.job.observation import JobObservation
 from controller.runtime.plan import Create, Plan
+from devcluster.apiserver.store import StoredEvent
 from tests.simulation.disruptions import is_taken_away
 from tests.simulation.operators import JOB_SETTINGS
 from tests.simulation.referee import ACTOR, LATE

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 
-from controller.devcluster.nodes import NodeSettings, run_nodes
 from controller.testing.faults import FaultyTransport, Rule
+from devcluster.nodes import NodeSettings, run_nodes
 from tests.integration.harness import World
 
 

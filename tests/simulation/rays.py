@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api import RAYJOBS
+from devcluster.apiserver.store import StoredEvent
 from tests.integration.harness import World
 from tests.integration.rays import Rays
 from tests.ray.dashboard.simulated import Course

@@ -17,12 +17,12 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from controller.devcluster.apiserver.store import ObjectStore, StoredEvent
 from controller.kube.objects import Pod
 from controller.kube.resources import PODS
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.cluster.observation import ClusterObservation
 from controller.runtime.plan import Create, Delete, MergePatch, Plan, Write
+from devcluster.apiserver.store import ObjectStore, StoredEvent
 from tests.integration.harness import is_ready
 from tests.ray.kuberay_values import foreign_values
 from tests.simulation.definition import completed

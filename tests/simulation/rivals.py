@@ -6,10 +6,10 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.errors import KubeError
 from controller.kube.resources import SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
+from devcluster.apiserver.store import StoredEvent
 from tests.integration.harness import World
 from tests.simulation import scenario as s
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api import labels
 from controller.ray.dashboard.actors import DashboardActors
+from devcluster.apiserver.store import StoredEvent
 from tests.integration.harness import World
 from tests.integration.ray_nodes import RayNodesOfWorld
 from tests.integration.rays import Rays

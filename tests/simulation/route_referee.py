@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.resources import HTTP_ROUTES
+from devcluster.apiserver.store import StoredEvent
 from tests.simulation.witnessed_ray import WitnessedRay
 
 Json = dict[str, Any]

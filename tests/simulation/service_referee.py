@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.kube.resources import PODS, SERVICES
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.service.identity import digest
+from devcluster.apiserver.store import StoredEvent
 
 Json = dict[str, Any]
 CONFIG_HASH = "manta.dev/serve-config-hash"

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.api import RAYCLUSTERS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.ray.dashboard.actors import DashboardActors
 from controller.ray.service import RayServiceKind
+from devcluster.apiserver.store import StoredEvent
 from tests.fakes.gateways import install_gateway_api, simulated_gateways
 from tests.integration.harness import World
 from tests.integration.rayservices import Services

@@ -17,13 +17,13 @@ from typing import Any
 
 import msgspec
 
-from controller.devcluster.apiserver.store import StoredEvent
-from controller.devcluster.nodes import COMPONENTS, NodeSettings
 from controller.ray.api import RAYCLUSTERS, RAYJOBS
 from controller.ray.api.rayservice import RAYSERVICES
 from controller.runtime.kind import Kind
 from controller.testing.faults import JournalEntry, Lag, Rule
 from controller.testing.virtual_time import VirtualLoop
+from devcluster.apiserver.store import StoredEvent
+from devcluster.nodes import COMPONENTS, NodeSettings
 from tests.integration.harness import RunningOperator, World, embedded_world
 from tests.simulation.autoscaler import Autoscaler
 from tests.simulation.crons import CronsOfLife

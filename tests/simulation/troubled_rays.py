@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.ray.dashboard.actors import DashboardActors
+from devcluster.apiserver.store import StoredEvent
 from tests.integration.harness import World
 from tests.simulation.scenario import LoseRayJobs, LoseServe, RayFault
 from tests.simulation.witnessed_ray import WitnessedRay

@@ -14,11 +14,11 @@ from typing import Any
 
 from controller.apimachinery.conditions import find_condition
 from controller.apimachinery.custom_object import conditions_of
-from controller.devcluster.nodes import ANNOTATION_PREFIX
 from controller.kube.errors import KubeError, NotFound
 from controller.kube.resources import NODES, PODS, SERVICES, Resource
 from controller.ray.api import RAYCLUSTERS, RAYJOBS, labels
 from controller.ray.api.rayservice import RAYSERVICES
+from devcluster.nodes import ANNOTATION_PREFIX
 from tests.fakes.gateways import CLASS
 from tests.integration.harness import World, example_cluster
 from tests.integration.rays import job_manifest

@@ -11,8 +11,8 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from controller.devcluster.apiserver import ApiServer
 from controller.kube.transport import RawResponse, Request
+from devcluster.apiserver import ApiServer
 from tests.simulation.referee import ACTOR, LATE
 
 NO_STREAMING = (

@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from controller.devcluster.apiserver.store import StoredEvent
-from controller.devcluster.simulated_ray import SimulatedNodes
-from controller.devcluster.simulated_serve import Answer, SimulatedServe
 from controller.ray.dashboard import Head, NoResponse
 from controller.ray.dashboard.responses import JobStatus
 from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
+from devcluster.apiserver.store import StoredEvent
+from devcluster.simulated_ray import SimulatedNodes
+from devcluster.simulated_serve import Answer, SimulatedServe
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, Incarnation, SimulatedRay
 from tests.ray.dashboard.simulated import Job as JobInRay
 from tests.simulation import scenario as s

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from controller.apimachinery.metadata import OWNER_UID
-from controller.devcluster.apiserver.store import StoredEvent
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kube.resources import STATEFUL_SETS
+from devcluster.apiserver.store import StoredEvent
 
 Object = dict[str, Any]
 

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from controller.devcluster.apiserver.store import StoredEvent
-from controller.devcluster.karpenter import ClaimBehaviour, ProvisionedClaim
 from controller.kaito.api import labels
 from controller.kaito.api.karpenter import NODE_CLAIMS
 from controller.kaito.api.workspace import WORKSPACES
 from controller.kaito.workspace.kind import WorkspaceKind
 from controller.kube.errors import KubeError
+from devcluster.apiserver.store import StoredEvent
+from devcluster.karpenter import ClaimBehaviour, ProvisionedClaim
 from tests.integration.harness import World
 from tests.integration.workspaces import Cloud, Workspaces, served
 from tests.simulation.scenario import (

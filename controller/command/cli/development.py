@@ -43,7 +43,7 @@ def require_development(command: str) -> None:
     Raises:
         ConfigurationError: the embedded cluster was left out, as in the production image.
     """
-    needed = ("controller.devcluster", "controller.command.development")
+    needed = ("controller.command.development", "devcluster", "demos")
     missing = [package for package in needed if not importlib.util.find_spec(package)]
     if missing:
         raise ConfigurationError(
@@ -180,7 +180,7 @@ def _add_demo(commands: Commands) -> None:
 
 def _demo(options: argparse.Namespace) -> int:
     require_development("demo")
-    from controller.command.development import demos  # noqa: PLC0415
+    import demos  # noqa: PLC0415
     from controller.command.process import interruptible  # noqa: PLC0415
 
     kind = demos.DEMOS[options.kind]

@@ -18,7 +18,6 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from controller.command.development.demos.view import pod_state
 from controller.command.development.embedded_cluster import (
     EmbeddedCluster,
     embedded_cluster,
@@ -51,10 +50,6 @@ from controller.command.status.reading import (
 )
 from controller.command.status.run import colour_of, event_rows, overview_rows
 from controller.command.status.tree import last_events, overview
-from controller.devcluster.karpenter import ClaimBehaviour
-from controller.devcluster.nodes import NodeSettings
-from controller.devcluster.nodes.components import NodeShape
-from controller.devcluster.processes.isolation import IsolationOption
 from controller.kaito.api.definitions import kaito_definitions
 from controller.kube.errors import ConfigurationError, PathNotFound
 from controller.kube.objects import Pod
@@ -63,6 +58,11 @@ from controller.ray.api import FeatureGates, custom_resource_definitions
 from controller.ray.api.feature_gates import CLUSTER_FLEET, WORKSPACE
 from controller.ray.api.pod_state import is_head
 from controller.runtime.settings import LogLevel, Settings, configure_logging
+from demos.view import pod_state
+from devcluster.karpenter import ClaimBehaviour
+from devcluster.nodes import NodeSettings
+from devcluster.nodes.components import NodeShape
+from devcluster.processes.isolation import IsolationOption
 
 # Announces where Ray's dashboards can be reached from this machine.
 

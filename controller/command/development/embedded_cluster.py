@@ -27,31 +27,31 @@ from controller.apimachinery.custom_object import dig, parse_readable
 from controller.apimachinery.quantity import InvalidQuantity, parse_quantity
 from controller.command.development.process_node import ProcessNode
 from controller.command.process import wall
-from controller.devcluster.apiserver import ApiServer, StoredEvent
-from controller.devcluster.apiserver.authentication import Guard, TokenIssuer
-from controller.devcluster.apiserver.authorization import Rbac
-from controller.devcluster.apiserver.http import serve
-from controller.devcluster.apiserver.store import Stored
-from controller.devcluster.gateway import (
-    GatewayController,
-    SimulatedListeners,
-    gateway_api_definitions,
-)
-from controller.devcluster.karpenter import ClaimFates, SimulatedProvisioner, node_claim_definition
-from controller.devcluster.logs import SimulatedLogs
-from controller.devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes
-from controller.devcluster.nodes.components import ComponentContext, NodeShape
-from controller.devcluster.nodes.workloads import (
-    DeploymentController,
-    ReplicaSetController,
-    StatefulSetController,
-)
-from controller.devcluster.processes.volumes import References
-from controller.devcluster.ray_pods import SimulatedRays
 from controller.kube.client import Client
 from controller.kube.credentials import StaticCredentials
 from controller.kube.errors import ConfigurationError, StatusError
 from controller.kube.resources import CRDS, Resource
+from devcluster.apiserver import ApiServer, StoredEvent
+from devcluster.apiserver.authentication import Guard, TokenIssuer
+from devcluster.apiserver.authorization import Rbac
+from devcluster.apiserver.http import serve
+from devcluster.apiserver.store import Stored
+from devcluster.gateway import (
+    GatewayController,
+    SimulatedListeners,
+    gateway_api_definitions,
+)
+from devcluster.karpenter import ClaimFates, SimulatedProvisioner, node_claim_definition
+from devcluster.logs import SimulatedLogs
+from devcluster.nodes import NodeSettings, SimulatedKubelet, run_nodes
+from devcluster.nodes.components import ComponentContext, NodeShape
+from devcluster.nodes.workloads import (
+    DeploymentController,
+    ReplicaSetController,
+    StatefulSetController,
+)
+from devcluster.processes.volumes import References
+from devcluster.ray_pods import SimulatedRays
 
 # The nodes of an embedded cluster whose pods are simulated: kubelet, Rays and Gateways.
 

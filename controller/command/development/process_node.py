@@ -13,24 +13,24 @@ from controller.command.development.rayenv import (
     ray_environment,
 )
 from controller.command.process import wall
-from controller.devcluster.apiserver import ApiServer
-from controller.devcluster.connections import ProcessConnections, Proxies
-from controller.devcluster.gateway import GatewayController
-from controller.devcluster.gateway_proxy import WeightedProxy
-from controller.devcluster.logs import ProcessLogs
-from controller.devcluster.nodes.components import ComponentContext
-from controller.devcluster.processes.cluster_dir import TAG_VARIABLE
-from controller.devcluster.processes.environment import ApiAccess, Image, Images, UnknownImage
-from controller.devcluster.processes.isolation import (
+from controller.kube.errors import ConfigurationError
+from devcluster.apiserver import ApiServer
+from devcluster.connections import ProcessConnections, Proxies
+from devcluster.gateway import GatewayController
+from devcluster.gateway_proxy import WeightedProxy
+from devcluster.logs import ProcessLogs
+from devcluster.nodes.components import ComponentContext
+from devcluster.processes.cluster_dir import TAG_VARIABLE
+from devcluster.processes.environment import ApiAccess, Image, Images, UnknownImage
+from devcluster.processes.isolation import (
     IsolationOption,
     IsolationUnavailable,
     SelectedIsolation,
     select_isolation,
 )
-from controller.devcluster.processes.kubelet import ComponentGroup, ProcessKubelet
-from controller.devcluster.processes.network import ServiceNetwork
-from controller.devcluster.processes.output import Outputs
-from controller.kube.errors import ConfigurationError
+from devcluster.processes.kubelet import ComponentGroup, ProcessKubelet
+from devcluster.processes.network import ServiceNetwork
+from devcluster.processes.output import Outputs
 
 # `--image NAME=PATH` and `--ray`: local environments used in place of images.
 

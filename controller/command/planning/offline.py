@@ -36,8 +36,8 @@ async def empty_cluster(
         ConfigurationError: the embedded API server is not installed.
     """
     try:
-        from controller.devcluster.apiserver import ApiServer  # noqa: PLC0415
-        from controller.devcluster.gateway import gateway_api_definitions  # noqa: PLC0415
+        from devcluster.apiserver import ApiServer  # noqa: PLC0415
+        from devcluster.gateway import gateway_api_definitions  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             "--offline needs the embedded API server, and this installation leaves it out, as the "
@@ -63,9 +63,9 @@ async def empty_cluster(
 
 
 def _kaito_definitions(settings: KindSettings) -> tuple[Definition, ...]:
-    from controller.devcluster.karpenter import node_claim_definition  # noqa: PLC0415
     from controller.kaito.api.definitions import kaito_definitions  # noqa: PLC0415
     from controller.kaito.api.inference_pool import INFERENCE_POOLS as POOLS  # noqa: PLC0415
+    from devcluster.karpenter import node_claim_definition  # noqa: PLC0415
 
     has_pools = settings.ray.feature_gates.enabled(INFERENCE_POOLS)
     pools = open_definitions(POOLS) if has_pools else ()

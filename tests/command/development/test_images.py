@@ -10,9 +10,9 @@ import pytest
 from controller.command.development.dev import announcer
 from controller.command.development.embedded_cluster import node_shapes
 from controller.command.development.process_node import parse_images, ray_program
-from controller.devcluster.processes.environment import Images
 from controller.kube.errors import ConfigurationError
 from controller.kube.objects import Pod
+from devcluster.processes.environment import Images
 
 
 def environment(folder: Path, name: str) -> Path:

@@ -21,8 +21,8 @@ import aiohttp
 import yaml
 from msgspec import Struct
 
-from controller.devcluster.apiserver import ApiServer
 from controller.kube.transport import Request
+from devcluster.apiserver import ApiServer
 from tests.lab.session import own_kubeconfig
 
 Json = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from controller.apimachinery.object_schema import GroupVersionKind, parse_schemas, unknown_fields
-from controller.devcluster.apiserver.resources import version_priority
+from devcluster.apiserver.resources import version_priority
 from tests.devcluster.apiserver.definitions import definition
 
 POD = GroupVersionKind("", "v1", "Pod")

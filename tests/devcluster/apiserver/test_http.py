@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 import aiohttp
 import pytest
 
-from controller.devcluster.apiserver import ApiServer
-from controller.devcluster.apiserver.http import serve
+from devcluster.apiserver import ApiServer
+from devcluster.apiserver.http import serve
 from tests.devcluster.apiserver.support import config_map
 from tests.lab.programs import kubectl
 

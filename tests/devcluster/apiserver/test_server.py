@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from controller.devcluster.apiserver import ApiServer
-from controller.devcluster.apiserver.messages import bytes_response
 from controller.kube.transport import Request
+from devcluster.apiserver import ApiServer
+from devcluster.apiserver.messages import bytes_response
 from tests.devcluster.apiserver.support import EPOCH, EmbeddedApi, config_map, pod
 
 

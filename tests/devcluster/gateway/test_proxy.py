@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from controller.devcluster.gateway_proxy import WeightedProxy
 from controller.kube.objects import Gateway, HTTPRoute
+from devcluster.gateway_proxy import WeightedProxy
 from tests.ports import free_port
 
 pytestmark = pytest.mark.real_time

@@ -8,7 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.devcluster.gateway import (
+from controller.kube.client import Client
+from controller.kube.errors import Invalid
+from controller.kube.objects import Gateway, HTTPRoute, Service
+from controller.kube.resources import CRDS, GATEWAYS
+from controller.testing.cluster import embedded_server
+from devcluster.gateway import (
     GatewayClass,
     Listening,
     attached_routes,
@@ -17,12 +22,7 @@ from controller.devcluster.gateway import (
     gateway_status,
     route_parents,
 )
-from controller.devcluster.karpenter import node_claim_definition
-from controller.kube.client import Client
-from controller.kube.errors import Invalid
-from controller.kube.objects import Gateway, HTTPRoute, Service
-from controller.kube.resources import CRDS, GATEWAYS
-from controller.testing.cluster import embedded_server
+from devcluster.karpenter import node_claim_definition
 
 NOW, EARLIER = "2026-01-02T00:00:00Z", "2026-01-01T00:00:00Z"
 

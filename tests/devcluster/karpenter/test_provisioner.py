@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.karpenter import (
+from controller.kube.errors import NotFound
+from controller.kube.resources import CRDS, NODES, PODS
+from controller.testing.cluster import Cluster, embedded_server, virtual_wall
+from devcluster.karpenter import (
     NODE_CLAIMS,
     ClaimBehaviour,
     SimulatedProvisioner,
     node_claim_definition,
     node_name,
 )
-from controller.devcluster.nodes import run_nodes
-from controller.kube.errors import NotFound
-from controller.kube.resources import CRDS, NODES, PODS
-from controller.testing.cluster import Cluster, embedded_server, virtual_wall
+from devcluster.nodes import run_nodes
 
 SKU = "node.kubernetes.io/instance-type"
 

@@ -12,14 +12,14 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
-from controller.devcluster.apiserver import ApiServer
-from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
-from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.kube.errors import NotFound
 from controller.kube.resources import NODES, Resource
 from controller.kube.transport import Request
 from controller.testing.cluster import Cluster, embedded_server, virtual_wall
 from controller.testing.faults import FaultyTransport, Rule
+from devcluster.apiserver import ApiServer
+from devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
+from devcluster.nodes.pods import PODS, KubeletPod
 
 
 class Recorder:

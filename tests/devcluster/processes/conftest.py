@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.apiserver import ApiServer
-from controller.devcluster.logs import ProcessLogs
-from controller.devcluster.nodes import NodeSettings, run_nodes
-from controller.devcluster.nodes.components import ComponentContext
-from controller.devcluster.processes.environment import Image, Images
-from controller.devcluster.processes.kubelet import ProcessKubelet
-from controller.devcluster.processes.output import Outputs
-from controller.devcluster.processes.specification import SPECIFIED_PODS, SpecifiedPod
 from controller.kube.client import Client
 from controller.kube.errors import NotFound
 from controller.kube.resources import CONFIG_MAPS, SECRETS
 from controller.testing.faults import FaultyTransport, Rule
+from devcluster.apiserver import ApiServer
+from devcluster.logs import ProcessLogs
+from devcluster.nodes import NodeSettings, run_nodes
+from devcluster.nodes.components import ComponentContext
+from devcluster.processes.environment import Image, Images
+from devcluster.processes.kubelet import ProcessKubelet
+from devcluster.processes.output import Outputs
+from devcluster.processes.specification import SPECIFIED_PODS, SpecifiedPod
 from tests.devcluster.processes.plain import PlainIsolation
 
 Json = dict[str, Any]

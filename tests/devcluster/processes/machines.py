@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from controller.devcluster.processes.cluster_dir import ClusterDir, tagged_processes
-from controller.devcluster.processes.isolation import OPENERS, ShimIsolation, build_library
-from controller.devcluster.processes.pod_sandbox import (
+from devcluster.processes.cluster_dir import ClusterDir, tagged_processes
+from devcluster.processes.isolation import OPENERS, ShimIsolation, build_library
+from devcluster.processes.pod_sandbox import (
     ContainerConfig,
     ContainerDir,
     Isolation,

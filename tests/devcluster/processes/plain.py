@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from controller.devcluster.processes.pod_sandbox import ContainerConfig, Launch, Mode, Mount
+from devcluster.processes.pod_sandbox import ContainerConfig, Launch, Mode, Mount
 
 _SCRIPT = 'echo $$ >>"$PIDS"; cd "$DIR" && exec "$@"'
 

@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from controller.devcluster.apiserver.http import serve
-from controller.devcluster.apiserver.sessions import ERROR, RESIZE, STDERR, STDIN, STDOUT
-from controller.devcluster.apiserver.spdy import GOAWAY, Frame
-from controller.devcluster.apiserver.status import ApiError
-from controller.devcluster.connections import ProcessConnections
+from devcluster.apiserver.http import serve
+from devcluster.apiserver.sessions import ERROR, RESIZE, STDERR, STDIN, STDOUT
+from devcluster.apiserver.spdy import GOAWAY, Frame
+from devcluster.apiserver.status import ApiError
+from devcluster.connections import ProcessConnections
 from tests.devcluster.spdy_client import upgraded
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from controller.devcluster.nodes import containers
-from controller.devcluster.nodes.pods import (
+from devcluster.nodes import containers
+from devcluster.nodes.pods import (
     ReportedCondition,
     ReportedContainerStatus,
     ReportedPodStatus,
 )
-from controller.devcluster.processes.container import RestartBackoff
-from controller.devcluster.processes.container_process import ProbeThreshold
-from controller.devcluster.processes.specification import ContainerSpecification, SpecifiedPod
+from devcluster.processes.container import RestartBackoff
+from devcluster.processes.container_process import ProbeThreshold
+from devcluster.processes.specification import ContainerSpecification, SpecifiedPod
 
 Statuses = tuple[ReportedContainerStatus, ...]
 NOW = "2026-01-01T00:00:00Z"

@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.gateway import (
+from controller.kube.resources import CRDS, GATEWAYS, HTTP_ROUTES, SERVICES
+from devcluster.gateway import (
     CONTROLLER_NAME,
     GATEWAY_CLASSES,
     GatewayController,
     gateway_api_definitions,
 )
-from controller.devcluster.gateway_proxy import WeightedProxy
-from controller.devcluster.nodes.components import Component, ComponentContext
-from controller.devcluster.nodes.objects import ENDPOINT_SLICES
-from controller.devcluster.processes.network import ServiceNetwork
-from controller.kube.resources import CRDS, GATEWAYS, HTTP_ROUTES, SERVICES
+from devcluster.gateway_proxy import WeightedProxy
+from devcluster.nodes.components import Component, ComponentContext
+from devcluster.nodes.objects import ENDPOINT_SLICES
+from devcluster.processes.network import ServiceNetwork
 from tests.devcluster.processes.machines import needs_namespaces, opened
 from tests.devcluster.processes.test_services import Town
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.devcluster.nodes.objects import NODES
+from devcluster.nodes.objects import NODES
 from tests.devcluster.processes.conftest import sh
 
 pytestmark = pytest.mark.real_time

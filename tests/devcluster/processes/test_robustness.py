@@ -9,18 +9,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from controller.devcluster.nodes.containers import waiting
-from controller.devcluster.nodes.pods import PODS
-from controller.devcluster.processes import container as container_module
-from controller.devcluster.processes.container import ContainerRuns
-from controller.devcluster.processes.container_process import GracePeriod
-from controller.devcluster.processes.pod_managers import ContainerContext
-from controller.devcluster.processes.specification import ContainerSpecification
-from controller.devcluster.processes.specification import SpecifiedPod as WholePod
 from controller.kube.errors import NotFound
 from controller.kube.objects import ObjectMeta
 from controller.kube.resources import CLAIMS
 from controller.testing.faults import ErrorResponse, LostResponse, Refused, Rule
+from devcluster.nodes.containers import waiting
+from devcluster.nodes.pods import PODS
+from devcluster.processes import container as container_module
+from devcluster.processes.container import ContainerRuns
+from devcluster.processes.container_process import GracePeriod
+from devcluster.processes.pod_managers import ContainerContext
+from devcluster.processes.specification import ContainerSpecification
+from devcluster.processes.specification import SpecifiedPod as WholePod
 from tests.devcluster.processes.conftest import sh, wall
 from tests.devcluster.processes.machines import exists
 
@@ -123,7 +123,7 @@ async def test_finalizers_hold_a_pod_that_runs_no_more(world):
 
 @pytest.mark.real_time
 async def test_a_place_that_cannot_be_made_is_tried_again(world, monkeypatch):
-    monkeypatch.setattr("controller.devcluster.processes.pod_worker._SANDBOX_RETRY", 0.1)
+    monkeypatch.setattr("devcluster.processes.pod_worker._SANDBOX_RETRY", 0.1)
     world.isolation.refusals.append(OSError("no more addresses"))
     async with world.node():
         await world.create("a", sh("true"))
@@ -145,7 +145,7 @@ async def test_a_place_that_cannot_be_made_is_tried_again(world, monkeypatch):
 async def test_an_api_server_that_fails_now_and_then_delays_but_does_not_confuse(
     world, fault, monkeypatch
 ):
-    monkeypatch.setattr("controller.devcluster.processes.pod_managers.API_RETRY", 0.1)
+    monkeypatch.setattr("devcluster.processes.pod_managers.API_RETRY", 0.1)
     world.rules = [Rule(fault, resource="pods", verbs=WRITES, skip=n, times=1) for n in (1, 3, 5)]
     async with world.node():
         await world.create("a", sh("echo 1; exit 1"), restartPolicy="OnFailure")

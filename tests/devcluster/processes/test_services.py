@@ -9,17 +9,17 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from controller.devcluster.apiserver.http import serve
-from controller.devcluster.connections import Proxies
-from controller.devcluster.nodes import NodeSettings, run_nodes
-from controller.devcluster.nodes.components import Component, ComponentContext
-from controller.devcluster.processes.environment import Images
-from controller.devcluster.processes.kubelet import ComponentGroup, ProcessKubelet
-from controller.devcluster.processes.network import ServiceNetwork
-from controller.devcluster.processes.specification import SPECIFIED_PODS
 from controller.kube.client import Client
 from controller.kube.resources import SERVICES
 from controller.kube.transport import Request
+from devcluster.apiserver.http import serve
+from devcluster.connections import Proxies
+from devcluster.nodes import NodeSettings, run_nodes
+from devcluster.nodes.components import Component, ComponentContext
+from devcluster.processes.environment import Images
+from devcluster.processes.kubelet import ComponentGroup, ProcessKubelet
+from devcluster.processes.network import ServiceNetwork
+from devcluster.processes.specification import SPECIFIED_PODS
 from tests.devcluster.processes.conftest import PYTHON, World, wall
 from tests.devcluster.processes.machines import needs_namespaces, opened
 

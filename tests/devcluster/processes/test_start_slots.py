@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.devcluster.processes.pod_managers import StartSlots
+from devcluster.processes.pod_managers import StartSlots
 from tests.devcluster.processes.conftest import sh
 
 pytestmark = pytest.mark.real_time

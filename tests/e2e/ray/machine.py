@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from controller.command.development.rayenv import ray_environment
-from controller.devcluster.processes.cluster_dir import clusters_dir, tagged_processes
+from devcluster.processes.cluster_dir import clusters_dir, tagged_processes
 from tests.e2e.processes import until
 
 needs_ray = pytest.mark.skipif(

@@ -12,17 +12,17 @@ from typing import Any
 
 from controller.apimachinery.conditions import rfc3339
 from controller.apimachinery.schema import SchemaTable, definition, read_schemas, served_version
-from controller.devcluster.karpenter import NODE_CLAIMS, ProvisionedClaim
-from controller.devcluster.nodes.components import (
+from controller.kaito.api import labels
+from controller.kaito.api.karpenter import NODE_POOLS, NodeClass, NodeClassSettings, NodePool
+from controller.kube.errors import KubeError, NotFound
+from controller.kube.resources import Resource
+from devcluster.karpenter import NODE_CLAIMS, ProvisionedClaim
+from devcluster.nodes.components import (
     ComponentContext,
     Enqueue,
     LoopComponent,
     delete_seen,
 )
-from controller.kaito.api import labels
-from controller.kaito.api.karpenter import NODE_POOLS, NodeClass, NodeClassSettings, NodePool
-from controller.kube.errors import KubeError, NotFound
-from controller.kube.resources import Resource
 
 _AGAIN = 10.0
 """Seconds after a request that failed."""

@@ -8,7 +8,6 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from controller.devcluster.karpenter import ClaimBehaviour, node_name
 from controller.kaito.api.config_maps import INFERENCE_KEY
 from controller.kaito.api.karpenter import NODE_CLAIMS, NODE_POOLS
 from controller.kaito.api.workspace import WORKSPACES
@@ -16,6 +15,7 @@ from controller.kaito.lookups.huggingface import Document
 from controller.kaito.provisioning.nodes import claim_name, node_pool_name
 from controller.kube.resources import CONFIG_MAPS, NODES
 from controller.testing.faults import ErrorResponse, Rule
+from devcluster.karpenter import ClaimBehaviour, node_name
 from tests.neighbours.kinds import Manifest
 from tests.neighbours.neighbourhood import Tenant
 from tests.neighbours.sickness import POOLS, Course, Sickness

@@ -14,8 +14,12 @@ from enum import Enum, auto
 
 from msgspec.structs import replace
 
-from controller.devcluster import simulated_ray as rays
-from controller.devcluster.simulated_ray import (
+from controller.ray.dashboard import Head, NoResponse, ServeProxy
+from controller.ray.dashboard.client import TIMEOUT, DashboardClient
+from controller.ray.dashboard.responses import JobStatus
+from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
+from devcluster import simulated_ray as rays
+from devcluster.simulated_ray import (
     EPOCH,
     NEVER,
     STOPPING,
@@ -24,11 +28,7 @@ from controller.devcluster.simulated_ray import (
     Job,
     end_message,
 )
-from controller.devcluster.simulated_serve import SimulatedServe
-from controller.ray.dashboard import Head, NoResponse, ServeProxy
-from controller.ray.dashboard.client import TIMEOUT, DashboardClient
-from controller.ray.dashboard.responses import JobStatus
-from controller.ray.dashboard.transport import DashboardRequest, DashboardResponse
+from devcluster.simulated_serve import SimulatedServe
 from tests.ray.dashboard.recorded import recorded
 
 __all__ = ["EPOCH", "NEVER", "STOPPING", "Course", "Fault", "Incarnation", "Job", "SimulatedRay"]

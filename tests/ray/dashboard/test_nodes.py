@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.simulated_ray import NodePod
 from controller.ray.dashboard import NoResponse, UnusableResponse
 from controller.ray.dashboard.client import MAX_NODES, RayNode, RayNodes, nodes
 from controller.ray.dashboard.commands import (
@@ -27,6 +26,7 @@ from controller.ray.dashboard.own_job import DrainNodes
 from controller.ray.dashboard.probes import NodesProbe
 from controller.ray.dashboard.responses import JobInfo, JobStatus
 from controller.ray.dashboard.transport import DashboardResponse
+from devcluster.simulated_ray import NodePod
 from tests.ray.dashboard.kit import HEAD, World, world
 from tests.ray.dashboard.simulated import NEVER, Course, Fault, SimulatedRay, incarnation
 

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from controller.devcluster.apiserver import ApiServer
 from controller.kube.client import Client
 from controller.kube.objects import KubeObject
 from controller.kube.resources import CONFIG_MAPS, CRDS, Resource
@@ -21,6 +20,7 @@ from controller.runtime.expectations import Expectations
 from controller.runtime.kind import Kind, Owned
 from controller.runtime.record import Owner
 from controller.testing.faults import FaultyTransport, Rule
+from devcluster.apiserver import ApiServer
 from informers import Undecodable
 from tests.runtime.widgets import WIDGETS, definition
 

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from controller.devcluster.logs import SimulatedLogs
 from controller.kube.client import Client
 from controller.kube.errors import KubeError, OutcomeUnknown
 from controller.kube.objects import ConfigMap, KubeObject
@@ -28,6 +27,7 @@ from controller.runtime.plan import (
 )
 from controller.runtime.repairs import WHOLE
 from controller.testing.faults import ErrorResponse, FaultyTransport, RequestFault, Rule
+from devcluster.logs import SimulatedLogs
 from tests.runtime.kit import OWNER, Book, child, create, status_error, target
 from tests.runtime.recording import RecordingClient, RecordingExpectations
 from tests.runtime.widgets import Seen, WidgetKind, WidgetWorld

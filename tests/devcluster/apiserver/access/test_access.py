@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controller.devcluster.apiserver.authentication import TokenIssuer
-from controller.devcluster.apiserver.authorization import Rbac
 from controller.kube.transport import Request
+from devcluster.apiserver.authentication import TokenIssuer
+from devcluster.apiserver.authorization import Rbac
 from tests.devcluster.apiserver.support import pod
 
 RBAC = "rbac.authorization.k8s.io/v1"

@@ -12,11 +12,11 @@ import aiohttp
 import pytest
 
 from controller.apimachinery.certificates import issued_once
-from controller.devcluster.apiserver import ApiServer
-from controller.devcluster.apiserver.authentication import Guard, TokenIssuer
-from controller.devcluster.apiserver.authorization import Rbac
-from controller.devcluster.apiserver.http import serve
 from controller.kube.transport import Request
+from devcluster.apiserver import ApiServer
+from devcluster.apiserver.authentication import Guard, TokenIssuer
+from devcluster.apiserver.authorization import Rbac
+from devcluster.apiserver.http import serve
 from tests.devcluster.apiserver.support import config_map
 
 pytestmark = pytest.mark.real_time

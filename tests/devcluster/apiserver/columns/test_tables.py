@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.devcluster.apiserver.columns import duration
+from devcluster.apiserver.columns import duration
 from tests.devcluster.apiserver.support import TABLE, pod
 
 RUNNING = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}

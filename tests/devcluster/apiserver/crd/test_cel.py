@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.devcluster.apiserver.crd.cel import EvaluationError, RuleError, compile_rule
+from devcluster.apiserver.crd.cel import EvaluationError, RuleError, compile_rule
 
 
 def holds(text: str, value, old=None) -> bool:

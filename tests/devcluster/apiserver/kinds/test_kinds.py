@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller.devcluster.apiserver.kinds.services import Allocations
+from devcluster.apiserver.kinds.services import Allocations
 from tests.devcluster.apiserver.support import STRATEGIC, config_map, pod
 
 CONTAINER = {"name": "main", "image": "busybox"}

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from controller.devcluster.apiserver.builtin_types import table
-from controller.devcluster.apiserver.objects import Json, encode
+from devcluster.apiserver.builtin_types import table
+from devcluster.apiserver.objects import Json, encode
 
 _KEY, _VALUE = 1, 2
 _SCHEMA = "JSONSchemaProps"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
-from controller.devcluster.apiserver.builtin_types import table
+from devcluster.apiserver.builtin_types import table
 
 _INTEGERS = (1, -1, 127, 128, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63))
 _SCALARS: dict[str, Callable[[int], Any]] = {

@@ -12,8 +12,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from controller.devcluster.apiserver.builtin_types import table
-from controller.devcluster.apiserver.protobuf import read_message
+from devcluster.apiserver.builtin_types import table
+from devcluster.apiserver.protobuf import read_message
 from tests.devcluster.apiserver.protobuf.encoder import bytes_field, varint_field, write_message
 from tests.devcluster.apiserver.protobuf.filled import filled, zeros
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from controller.devcluster.apiserver.kinds.builtin import builtin_resources
-from controller.devcluster.apiserver.protobuf import MEDIA_TYPE, ProtobufError, decode_protobuf
+from devcluster.apiserver.kinds.builtin import builtin_resources
+from devcluster.apiserver.protobuf import MEDIA_TYPE, ProtobufError, decode_protobuf
 from tests.devcluster.apiserver.protobuf.encoder import bytes_field, encode_protobuf
 from tests.devcluster.apiserver.support import config_map, pod
 

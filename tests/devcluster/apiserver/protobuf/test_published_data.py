@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.apiserver.builtin_types import table
-from controller.devcluster.apiserver.protobuf import decode_protobuf
+from devcluster.apiserver.builtin_types import table
+from devcluster.apiserver.protobuf import decode_protobuf
 from tests.devcluster.apiserver.protobuf.encoder import encode_protobuf
 
 DATA = Path(os.environ.get("MANTA_KUBERNETES_API", "/nonexistent")) / "testdata" / "HEAD"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.devcluster.apiserver.messages import decode
-from controller.devcluster.apiserver.status import ApiError
+from devcluster.apiserver.messages import decode
+from devcluster.apiserver.status import ApiError
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import Struct, field
 
-from controller.devcluster.apiserver.authentication import TokenIssuer
+from devcluster.apiserver.authentication import TokenIssuer
 from tests.devcluster.apiserver.definitions import definition
 from tests.devcluster.apiserver.support import (
     APPLY,

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from controller.devcluster.apiserver.sessions import PortForward
-from controller.devcluster.apiserver.spdy import SYN_REPLY
+from devcluster.apiserver.sessions import PortForward
+from devcluster.apiserver.spdy import SYN_REPLY
 from tests.devcluster.spdy_client import Client, reset
 
 pytestmark = pytest.mark.real_time

@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from controller.devcluster.apiserver.sessions import (
+from devcluster.apiserver.sessions import (
     _LINE,
     _OPENING,
     ERROR,
@@ -19,7 +19,7 @@ from controller.devcluster.apiserver.sessions import (
     SpdyChannels,
     wanted_channels,
 )
-from controller.devcluster.apiserver.spdy import (
+from devcluster.apiserver.spdy import (
     _WAITING,
     DATA,
     DICTIONARY,

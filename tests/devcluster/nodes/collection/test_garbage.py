@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.nodes.pods import PODS
 from controller.kube.objects import KubeObject, ObjectMeta
 from controller.kube.resources import CONFIG_MAPS, CRDS, NAMESPACES, SERVICES, Resource
 from controller.testing.faults import DelayedRequest, Rule, watch_gone, watch_lag
+from devcluster.nodes.pods import PODS
 from tests.devcluster.nodes.conftest import World
 
 FLEETS = Resource("example.com", "v1", "fleets", "Fleet", KubeObject)

@@ -8,12 +8,12 @@ import random
 import pytest
 from structlog.testing import capture_logs
 
-from controller.devcluster.nodes import COMPONENTS
-from controller.devcluster.nodes.components import ControlLoop, record_event
-from controller.devcluster.nodes.kubelet import PodAddresses
-from controller.devcluster.nodes.pods import PODS
 from controller.kube.errors import Forbidden
 from controller.testing.faults import ErrorResponse, Rule
+from devcluster.nodes import COMPONENTS
+from devcluster.nodes.components import ControlLoop, record_event
+from devcluster.nodes.kubelet import PodAddresses
+from devcluster.nodes.pods import PODS
 from tests.devcluster.nodes.conftest import World
 
 

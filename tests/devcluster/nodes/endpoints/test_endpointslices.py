@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.devcluster.nodes.endpointslices import MOST_ENDPOINTS, slices_of
-from controller.devcluster.nodes.objects import ENDPOINT_SLICES
-from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.kube.objects import Service
 from controller.kube.resources import SERVICES
+from devcluster.nodes.endpointslices import MOST_ENDPOINTS, slices_of
+from devcluster.nodes.objects import ENDPOINT_SLICES
+from devcluster.nodes.pods import PODS, KubeletPod
 from tests.devcluster.nodes.conftest import World
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.devcluster.nodes.components import NodeShape
-from controller.devcluster.nodes.pods import PODS, KubeletPod, PodConditionType
-from controller.devcluster.nodes.scheduler import Placements, has_required_labels
 from controller.kube.resources import CLAIMS, NODES
+from devcluster.nodes.components import NodeShape
+from devcluster.nodes.pods import PODS, KubeletPod, PodConditionType
+from devcluster.nodes.scheduler import Placements, has_required_labels
 from informers import Updated
 from tests.devcluster.nodes.conftest import World
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from controller.devcluster.nodes.pods import PODS
 from controller.kube.resources import NODES
 from controller.testing.faults import LostResponse, Rule, watch_lag
+from devcluster.nodes.pods import PODS
 from tests.devcluster.nodes.conftest import World
 
 STATUS_WRITES = frozenset({"patch"})

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from controller.apimachinery.conditions import rfc3339
-from controller.devcluster.nodes.components import NodeSettings
-from controller.devcluster.nodes.lifecycle import (
+from devcluster.nodes.components import NodeSettings
+from devcluster.nodes.lifecycle import (
     Behaviour,
     Bind,
     Evict,
@@ -24,9 +24,9 @@ from controller.devcluster.nodes.lifecycle import (
     next_step,
     timer,
 )
-from controller.devcluster.nodes.pods import KubeletPod, status_patch
-from controller.devcluster.nodes.simulated_kubelet import Stopwatches
-from controller.devcluster.nodes.transitions import StepContext
+from devcluster.nodes.pods import KubeletPod, status_patch
+from devcluster.nodes.simulated_kubelet import Stopwatches
+from devcluster.nodes.transitions import StepContext
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 SETTINGS = NodeSettings()

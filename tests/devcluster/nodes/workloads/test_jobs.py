@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from controller.apimachinery.conditions import rfc3339
-from controller.devcluster.nodes.jobs import JobPlan, plan_job
-from controller.devcluster.nodes.objects import JOBS, ControlledJob
-from controller.devcluster.nodes.pods import PODS, KubeletPod
 from controller.testing.faults import LostResponse, Rule, watch_lag
+from devcluster.nodes.jobs import JobPlan, plan_job
+from devcluster.nodes.objects import JOBS, ControlledJob
+from devcluster.nodes.pods import PODS, KubeletPod
 from tests.devcluster.nodes.conftest import World
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)

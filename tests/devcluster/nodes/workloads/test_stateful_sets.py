@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from controller.devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
-from controller.devcluster.nodes.objects import (
+from devcluster.nodes import COMPONENTS, NodeSettings, run_nodes
+from devcluster.nodes.objects import (
     DEPLOYMENTS,
     REPLICA_SETS,
     STATEFUL_SETS,
     ControlledStatefulSet,
 )
-from controller.devcluster.nodes.pods import PODS, KubeletPod
-from controller.devcluster.nodes.workloads import (
+from devcluster.nodes.pods import PODS, KubeletPod
+from devcluster.nodes.workloads import (
     REVISION_LABEL,
     DeploymentController,
     ReplicaSetController,

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from controller.devcluster.processes.container_process import ContainerProcess
-from controller.devcluster.processes.output import Output
+from devcluster.processes.container_process import ContainerProcess
+from devcluster.processes.output import Output
 from tests.devcluster.processes.plain import PlainRoom
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controller.devcluster.processes.cluster_dir import tagged_processes
-from controller.devcluster.processes.pod_sandbox import Mount
+from devcluster.processes.cluster_dir import tagged_processes
+from devcluster.processes.pod_sandbox import Mount
 from tests.devcluster.processes.machines import (
     PYTHON,
     connects,

@@ -7,7 +7,7 @@ import venv
 
 import pytest
 
-from controller.devcluster.processes.isolation import self_test
+from devcluster.processes.isolation import self_test
 from tests.devcluster.processes.machines import needs_compiler, needs_namespaces, opened
 
 pytestmark = pytest.mark.real_time

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from controller.devcluster.processes.isolation import build_library
-from controller.devcluster.processes.pod_sandbox import Mount
+from devcluster.processes.isolation import build_library
+from devcluster.processes.pod_sandbox import Mount
 from tests.devcluster.processes.machines import (
     PYTHON,
     container_dir,

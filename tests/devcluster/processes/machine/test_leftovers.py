@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from controller.devcluster.processes.cluster_dir import (
+from devcluster.processes.cluster_dir import (
     ClusterDir,
     clean_up,
     tagged_processes,
 )
-from controller.devcluster.processes.isolation import (
+from devcluster.processes.isolation import (
     IsolationUnavailable,
     select_isolation,
 )
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 _CLUSTER = """
 import asyncio, sys
 from pathlib import Path
-from controller.devcluster.processes.cluster_dir import ClusterDir
+from devcluster.processes.cluster_dir import ClusterDir
 from tests.devcluster.processes.machines import WAYS, pod, container_dir, said, started
 
 async def main():
@@ -195,7 +195,7 @@ async def test_a_mode_that_fails_its_self_test_leaves_nothing(base, monkeypatch)
     async def failing(isolation, python):
         raise OSError("pods cannot reach one another")
 
-    monkeypatch.setattr("controller.devcluster.processes.isolation.self_test", failing)
+    monkeypatch.setattr("devcluster.processes.isolation.self_test", failing)
     with pytest.raises(IsolationUnavailable, match="namespaces: pods cannot reach one another"):
         await select_isolation("namespaces", base=base)
     assert contents(base) == []

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from controller.devcluster.processes.network import Backend, Forwarder
+from devcluster.processes.network import Backend, Forwarder
 from tests.ports import free_port
 
 pytestmark = pytest.mark.real_time

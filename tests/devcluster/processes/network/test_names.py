@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from controller.devcluster.nodes.objects import RawEndpointSlice
-from controller.devcluster.processes.network import Backend, addresses, backends
-from controller.devcluster.processes.pod_sandbox import hosts_file
 from controller.kube.objects import ObjectMeta, Service, ServicePort, ServiceSpec
+from devcluster.nodes.objects import RawEndpointSlice
+from devcluster.processes.network import Backend, addresses, backends
+from devcluster.processes.pod_sandbox import hosts_file
 
 NAMES = {("default", "head"): ("10.96.0.7",), ("other", "head"): ("10.88.0.2", "10.88.0.3")}
 

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from controller.devcluster.processes.network import (
+from devcluster.processes.network import (
     owner,
     permitted_users,
     ranges_of_others,

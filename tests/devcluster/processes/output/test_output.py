@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controller.devcluster.apiserver.status import ApiError
-from controller.devcluster.logs import LogOptions, read
-from controller.devcluster.processes.output import LONGEST_LINE, Output, Outputs, Pipe
+from devcluster.apiserver.status import ApiError
+from devcluster.logs import LogOptions, read
+from devcluster.processes.output import LONGEST_LINE, Output, Outputs, Pipe
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

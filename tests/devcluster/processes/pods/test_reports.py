@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from controller.devcluster.nodes.pods import KubeletPod, ReportedPodStatus
-from controller.devcluster.processes.pod_managers import StatusManager
 from controller.kube.errors import Conflict, NotFound, NotSent, Status
 from controller.kube.objects import ObjectMeta
+from devcluster.nodes.pods import KubeletPod, ReportedPodStatus
+from devcluster.processes.pod_managers import StatusManager
 
 
 class Server:

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controller.devcluster.processes.environment import (
+from devcluster.processes.environment import (
     CONFIG_MAP,
     SECRET,
     DownwardValues,
@@ -20,7 +20,7 @@ from controller.devcluster.processes.environment import (
     expand,
     invocation,
 )
-from controller.devcluster.processes.specification import SpecifiedPod
+from devcluster.processes.specification import SpecifiedPod
 
 AROUND = DownwardValues(pod_ip="10.1.2.3", host_ip="10.1.0.1", cpus=4, memory=8 * 1024**3)
 IMAGE = Image(Path("/venv"), env={"FROM_IMAGE": "1"}, command=("python3",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from controller.devcluster.processes.environment import (
+from devcluster.processes.environment import (
     ACCOUNT,
     AUTHORITY,
     CLAIM,
@@ -16,8 +16,8 @@ from controller.devcluster.processes.environment import (
     InvalidConfiguration,
     SourceReference,
 )
-from controller.devcluster.processes.specification import SpecifiedPod
-from controller.devcluster.processes.volumes import Volumes
+from devcluster.processes.specification import SpecifiedPod
+from devcluster.processes.volumes import Volumes
 
 SOURCES = {
     "config": SourceReference(CONFIG_MAP, "x"),

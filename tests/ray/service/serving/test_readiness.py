@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from controller.devcluster.simulated_serve import scaled
 from controller.ray.dashboard.serve import (
     ServeApplication,
     ServeDeployment,
@@ -13,6 +12,7 @@ from controller.ray.dashboard.serve import (
 )
 from controller.ray.service.identity import StoredConfig
 from controller.ray.service.serve import Readiness, judge
+from devcluster.simulated_serve import scaled
 from tests.ray.dashboard.recorded import recorded
 
 HELLO = {

@@ -1,5 +1,0 @@
-"""CustomResourceDefinitions: schemas, rules, printer columns, and serving their resources."""
-
-from controller.devcluster.apiserver.crd.definitions import CrdStrategy, Definitions
-
-__all__ = ["CrdStrategy", "Definitions"]
