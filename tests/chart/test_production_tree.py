@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -34,10 +35,12 @@ def tree(tmp_path_factory):
 
 
 def manta(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    # Without `site`, which would find the folders left out where the project is installed to edit.
+    path = os.pathsep.join([str(tree), sysconfig.get_path("purelib")])
     return subprocess.run(
-        [sys.executable, "-m", "controller", *arguments],
+        [sys.executable, "-S", "-m", "controller", *arguments],
         cwd=tree,
-        env=os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"},
+        env=os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         timeout=150,

@@ -72,7 +72,8 @@ def named_by(node: ast.stmt) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_everything_in_the_product_is_used_by_the_product():
-    templates = (p for each in ("*.svg", "*.html") for p in (ROOT / "controller").rglob(each))
+    kinds = ("*.svg", "*.html")
+    templates = (p for each in PRODUCT for kind in kinds for p in (ROOT / each).rglob(kind))
     defined = set[str]()
     used = {word for path in templates for word in re.findall(r"\w+", path.read_text())}
     for each in statements():
