@@ -1,7 +1,7 @@
 """The `manta` command: `cli` holds the arguments, the modules beside it what each subcommand does.
 
-`run`, `crds` and `planning` are the production commands. `development` holds `manta dev` and
-`manta demo`; the production image leaves it and `devcluster` out.
+`run`, `crds` and `planning` are the production commands. `development` holds `manta dev`, and what
+`manta demo` shares with it; the production image leaves it, `devcluster` and `demos` out.
 """
 
 from controller.command.process import end_on_sigterm
